@@ -1,0 +1,1 @@
+"""Frozen dataclasses that all other layers speak in. Standard library only."""
