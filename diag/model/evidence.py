@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from diag.model.curves import Curves
 from diag.model.hardware import Baseline
 from diag.model.run import Epochs, RunRecord, TrainArgs
 from diag.model.trace import Stage
@@ -72,6 +73,8 @@ class Console:
     """`cpu`, `cuda` or `mps` from the banner; empty when there is no banner."""
     banner: str = ""
     file: str = "console.log"
+    tensorboard_files: bool = False
+    """TensorBoard event files lie in the run folder."""
 
     def of(self, kind: str) -> tuple[ConsoleLine, ...]:
         """All lines of one kind."""
@@ -116,7 +119,11 @@ class Evidence:
     steps: StepStats | None = None
     ledger: Ledger | None = None
     epochs: Epochs | None = None
+    curves: Curves | None = None
+    """Derived from `epochs`."""
     console: Console | None = None
     dataset: Dataset | None = None
     skipped_files: tuple[str, ...] = ()
     """Artifacts that could not be read, as `file: reason`."""
+    path: str = ""
+    """The folder or file that was analyzed, as the user gave it."""

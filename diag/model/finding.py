@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from diag.model.views import StepViews
+
 Value = str | int | float | bool | None
 """A number or word of a finding; sentences live in the message catalogs."""
 
@@ -115,6 +117,8 @@ class Report:
     passed: tuple[str, ...]
     skipped: tuple[Skipped, ...]
     crashed: tuple[Crash, ...]
+    steps: StepViews | None = None
+    """The threshold view and the share view of the step times; None without step times."""
 
     @property
     def verdict(self) -> str:

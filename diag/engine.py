@@ -1,0 +1,135 @@
+"""Evidence -> Report: run every rule, put symptoms under their causes, sort the causes to the top."""
+
+import difflib
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from diag.errors import ConfigError
+from diag.model.evidence import Evidence
+from diag.model.finding import Crash, Finding, Hit, Report, Severity, Skip, Skipped, Verdict
+from diag.model.views import StepViews
+from diag.rules import broken_plugins, load_rules, step_views
+from diag.rules.base import Rule
+
+Overrides = Mapping[str, Mapping[str, Any]]
+"""Rule id -> threshold name -> value; also `enabled` and `severity`."""
+
+
+def evaluate(evidence: Evidence, *, overrides: Overrides | None = None, rules: Sequence[Rule] | None = None) -> Report:
+    """Judge a run. Raises ConfigError for overrides that name no rule or threshold; a rule never raises through."""
+    crashed: list[Crash] = [] if rules is not None else list(broken_plugins())
+    rules = load_rules() if rules is None else rules
+    changes = {key: dict(value) for key, value in (overrides or {}).items()}
+    check_overrides(rules, changes)
+    findings: dict[str, Finding] = {}
+    passed: list[str] = []
+    skipped: list[Skipped] = []
+    for rule in rules:
+        change = changes.get(rule.id, {})
+        severity = Severity(change.pop("severity", rule.severity))
+        fixed = severity if severity != rule.severity else None
+        if not change.pop("enabled", True):
+            skipped.append(Skipped(rule.id, "switched_off"))
+            continue
+        try:
+            verdict = _ask(rule, evidence, change)
+            match verdict:
+                case None:
+                    passed.append(rule.id)
+                case Skip(reason, values):
+                    skipped.append(Skipped(rule.id, reason, values))
+                case Hit() as hit:
+                    findings[rule.id] = _finding(rule, hit, fixed)
+                case _:
+                    raise TypeError(f"a rule answers Hit, Skip or None, not {type(verdict).__name__}")
+        except Exception as error:  # one broken rule must not hide what the others found
+            crashed.append(Crash(rule.id, f"{type(error).__name__}: {error}"))
+    ordered = _order(findings, {r.id: r.explained_by for r in rules})
+    views = None
+    try:
+        views = _views(evidence, findings, changes.get(step_views.ID, {}))
+    except Exception as error:
+        crashed.append(Crash(step_views.ID, f"{type(error).__name__}: {error}"))
+    return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views)
+
+
+def _ask(rule: Rule, evidence: Evidence, thresholds: Mapping[str, Any]) -> Verdict:
+    facts = {name: getattr(evidence, name) for name in (*rule.needs, *rule.wants)}
+    missing = [name for name in rule.needs if facts[name] is None]
+    if missing:
+        return Skip("no_evidence", {"missing": ", ".join(missing)})
+    return rule.function(**facts, **thresholds)
+
+
+def _finding(rule: Rule, hit: Hit, fixed: Severity | None) -> Finding:
+    return Finding(
+        id=rule.id,
+        severity=fixed or hit.severity or rule.severity,
+        confidence=hit.confidence,
+        values=hit.values,
+        evidence=hit.evidence,
+        fixes=hit.fixes,
+        headroom=hit.headroom,
+    )
+
+
+def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str, ...]]) -> tuple[Finding, ...]:
+    """Causes first, by severity, then headroom, then confidence; what a found cause explains comes after them."""
+    causes = {id: [c for c in explained_by.get(id, ()) if c in findings] for id in findings}
+    effects = {id: tuple(sorted(e for e in findings if id in causes[e])) for id in findings}
+
+    def key(finding: Finding) -> tuple[bool, int, float, int, str]:
+        return (
+            bool(causes[finding.id]),
+            -finding.severity.rank,
+            -(finding.headroom or 0.0),
+            -["low", "medium", "high"].index(finding.confidence),
+            finding.id,
+        )
+
+    return tuple(sorted((replace(f, explains=effects[f.id]) for f in findings.values()), key=key))
+
+
+def _views(evidence: Evidence, findings: Iterable[str], thresholds: Mapping[str, Any]) -> StepViews | None:
+    if evidence.steps is None:
+        return None
+    by_share = tuple(id for id in step_views.BY_LINE.values() if id in findings)
+    return step_views.step_views(evidence.steps, by_share, **thresholds)
+
+
+def check_overrides(rules: Sequence[Rule], overrides: Overrides) -> None:
+    """Raise ConfigError at the first rule, threshold or value that can't be; with a "did you mean"."""
+    known = {rule.id: rule.thresholds for rule in rules}
+    known[step_views.ID] = view_thresholds()
+    for id, change in overrides.items():
+        if id not in known:
+            raise ConfigError(f"rules: {id}: no such rule{_mean(id, known)}")
+        for name, value in change.items():
+            if name == "enabled" and isinstance(value, bool):
+                continue
+            if name == "severity" and value in list(Severity):
+                continue
+            if name not in known[id]:
+                hint = (
+                    "; it is one of true, false"
+                    if name == "enabled"
+                    else _mean(name, [*known[id], "enabled", "severity"])
+                )
+                raise ConfigError(f"rules: {id}.{name}: no such threshold or value{hint}")
+            default = known[id][name]
+            fits = isinstance(value, str) if isinstance(default, str) else isinstance(value, (int, float))
+            if not fits or isinstance(value, bool) != isinstance(default, bool):
+                raise ConfigError(f"rules: {id}.{name}: {value!r} is not like its default {default!r}")
+
+
+def view_thresholds() -> dict[str, Any]:
+    """The thresholds of the classic three lines with their defaults."""
+    parameters = inspect.signature(step_views.step_views).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def _mean(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""

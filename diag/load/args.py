@@ -1,0 +1,47 @@
+"""args.yaml (or YOLOv5's opt.yaml and hyp.yaml) -> TrainArgs."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from diag.codec import parse_yaml
+from diag.errors import InputError
+from diag.load.read import UnreadableError, read_text
+from diag.model.run import TrainArgs
+
+_MAX_BYTES = 1024 * 1024
+_LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*:\s*(.*)")
+_V5_NAMES = {"batch_size": "batch", "img_size": "imgsz", "weights": "model"}
+
+
+def read_args(paths: list[Path]) -> TrainArgs:
+    """The arguments in these files together; raises UnreadableError when one can't be read."""
+    raw: dict[str, Any] = {}
+    for path in paths:
+        raw |= parse_args(read_text(path, limit=_MAX_BYTES))
+    return TrainArgs(raw)
+
+
+def parse_args(text: str) -> dict[str, Any]:
+    """Arguments of one YAML file. A file that a second process wrote into is read line by line instead."""
+    if text.count("&") + text.count("*") > 100:
+        raise UnreadableError("full of YAML references; this is no args.yaml")
+    try:
+        data = parse_yaml(text, "args.yaml")
+    except InputError:
+        data = _lines(text)
+    if not isinstance(data, dict) or not data:
+        raise UnreadableError("holds no `name: value` lines")
+    return {_V5_NAMES.get(str(name), str(name)): value for name, value in data.items()}
+
+
+def _lines(text: str) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    for line in text.splitlines():
+        found = _LINE.fullmatch(line.strip())
+        if found:
+            try:
+                data[found[1]] = parse_yaml(found[2], "args.yaml")
+            except InputError:
+                data[found[1]] = found[2]
+    return data

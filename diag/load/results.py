@@ -1,0 +1,61 @@
+"""results.csv -> Epochs: padded, CRLF, dirty, cut and appended files included."""
+
+import csv
+import math
+import re
+from pathlib import Path
+
+from diag.load.read import UnreadableError, read_text
+from diag.model.run import Epoch, Epochs
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
+_MAX_ROWS = 1_000_000
+
+
+def read_results(path: Path, *, name: str = "results.csv") -> Epochs:
+    """The rows of a results.csv; raises UnreadableError when it is none."""
+    epochs = parse_results(read_text(path), name=name)
+    if epochs is None:
+        raise UnreadableError("no results.csv of a training: the header has no losses or metrics")
+    return epochs
+
+
+def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
+    """Rows of full width with numbers in them; others are counted in `dropped`. None if this is no results file.
+
+    A short row is not a row: YOLOv5-seg appends 13 shifted cells of another table. One odd cell
+    becomes nan, and an unreadable epoch cell takes the number after its predecessor's.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    csv.field_size_limit(1_000_000)
+    try:
+        table = [row for row in csv.reader(line.replace("\0", "") for line in lines) if any(c.strip() for c in row)]
+    except csv.Error:
+        return None
+    if not table:
+        return None
+    columns = tuple(cell.strip().lstrip("\ufeff") for cell in table[0])
+    if not any(c.startswith(("train/", "val/", "metrics/")) for c in columns):
+        return None
+    rows: list[Epoch] = []
+    dropped = 0
+    for number, cells in enumerate(table[1 : _MAX_ROWS + 1], 1):
+        if tuple(c.strip() for c in cells) == columns:
+            dropped += 1  # a header in the middle: another run was appended
+            continue
+        values = {column: _cell(cell) for column, cell in zip(columns, cells, strict=False)}
+        if len(cells) != len(columns) or (
+            all(math.isnan(v) for v in values.values()) and "nan" not in str(cells).lower()
+        ):
+            dropped += 1
+            continue
+        epoch = values.get("epoch", float(number))
+        if not math.isfinite(epoch):
+            epoch = rows[-1].epoch + 1 if rows else 1.0
+        rows.append(Epoch(number, epoch, values))
+    return Epochs(tuple(rows), columns, dropped, name)
+
+
+def _cell(cell: str) -> float:
+    found = _NUMBER.fullmatch(cell.strip().strip("`'\""))
+    return float(found[0]) if found else math.nan

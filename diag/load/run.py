@@ -1,0 +1,133 @@
+"""Find the files of a run in what the user pointed at, and read each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from diag.codec import decode_json
+from diag.errors import InputError
+from diag.load.args import read_args
+from diag.load.console import read_console
+from diag.load.curves import curves
+from diag.load.read import UnreadableError, read_bytes
+from diag.load.results import read_results
+from diag.load.trace import read_trace
+from diag.load.trainlog import read_trainlog
+from diag.model.evidence import Dataset, Evidence
+from diag.model.hardware import Baseline
+from diag.model.run import RunRecord, TrainArgs
+from diag.stats import ledger, step_stats
+
+T = TypeVar("T")
+ACCEPTED = (
+    "a run folder of diag (run.json, trace/), an Ultralytics run folder (results.csv, args.yaml), "
+    "a results.csv, a train.log or a console.log"
+)
+
+
+@dataclass
+class _Reader:
+    """Reads files below one folder and keeps what could not be read."""
+
+    base: Path
+    skipped: list[str] = field(default_factory=list)
+
+    def name(self, path: Path) -> str:
+        return path.relative_to(self.base).as_posix() if path.is_relative_to(self.base) else path.name
+
+    def read(self, path: Path | None, how: Callable[[Path], T]) -> T | None:
+        if path is None:
+            return None
+        try:
+            return how(path)
+        except (UnreadableError, InputError) as error:
+            self.skipped.append(f"{self.name(path)}: {str(error).removeprefix(f'{path}: ')}")
+            return None
+
+
+def load_run(path: Path) -> Evidence:
+    """All that can be known of a run from its files. Raises InputError when `path` holds nothing of a run."""
+    path = Path(path)
+    try:
+        if not path.exists():
+            raise InputError(f"{path}: no such file or folder; give {ACCEPTED}")
+        evidence = _load_folder(path) if path.is_dir() else _load_file(path)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+    return replace(evidence, path=str(path))
+
+
+def _load_file(path: Path) -> Evidence:
+    """A single file: its neighbours are not looked at, except the args.yaml beside a results.csv."""
+    reader = _Reader(path.parent)
+    if path.suffix.lower() == ".csv":
+        epochs = reader.read(path, lambda p: read_results(p, name=path.name))
+        args = reader.read(_first(path.parent, "args.yaml"), lambda p: read_args([p]))
+        evidence = Evidence(epochs=epochs, args=args, curves=curves(epochs))
+    elif path.suffix.lower() == ".jsonl":
+        trace = reader.read(path, read_trace)
+        laps = trace.laps if trace else ()
+        evidence = Evidence(steps=step_stats(laps, file=path.name), ledger=ledger(laps))
+    else:
+        laps = reader.read(path, read_trainlog) or ()
+        console = reader.read(path, lambda p: read_console(p, name=path.name))
+        if laps:
+            reader.skipped.clear()
+        evidence = Evidence(
+            steps=step_stats(laps, file=path.name), console=console if console and console.lines else None
+        )
+    if evidence == Evidence():
+        why = "; ".join(reader.skipped) or "nothing in it is known"
+        raise InputError(f"{path}: {why.removeprefix(f'{path.name}: ')}; give {ACCEPTED}")
+    return replace(evidence, skipped_files=tuple(reader.skipped))
+
+
+def _load_folder(base: Path) -> Evidence:
+    reader = _Reader(base)
+    yolo = next((d for d in (base / "ultralytics", base) if _first(d, "results.csv", "args.yaml", "opt.yaml")), base)
+
+    run = reader.read(_first(base, "run.json"), lambda p: decode_json(read_bytes(p), RunRecord, str(p)))
+    baseline = reader.read(_first(base, "baseline.json"), lambda p: decode_json(read_bytes(p), Baseline, str(p)))
+    dataset = reader.read(_first(base, "data.json"), lambda p: decode_json(read_bytes(p), Dataset, str(p)))
+    trace = reader.read(_first(base / "trace", "rank0.jsonl"), read_trace)
+    trainlog = _first(base, "train.log")
+    csv = _first(yolo, "results.csv")
+    epochs = reader.read(csv, lambda p: read_results(p, name=reader.name(p)))
+    args_files = [p for name in ("args.yaml", "opt.yaml", "hyp.yaml") if (p := _first(yolo, name))]
+    args = reader.read(args_files[0], lambda _: read_args(args_files)) if args_files else None
+    if args is None and run is not None and run.args:
+        args = TrainArgs(dict(run.args))
+    console = reader.read(_first(base, "console.log"), lambda p: read_console(p, name=reader.name(p)))
+    if console:
+        console = replace(console, tensorboard_files=_has_events(yolo))
+    laps, steps_file = (trace.laps, "trace/rank0.jsonl") if trace else ((), "")
+    steps = step_stats(laps, file=steps_file)
+    if steps is None:
+        steps = step_stats(reader.read(trainlog, read_trainlog) or (), file="train.log")
+    if trace and trace.lost_lines:
+        reader.skipped.append(f"trace/rank0.jsonl: {trace.lost_lines} half-written or unknown lines left out")
+    evidence = Evidence(
+        baseline=baseline,
+        run=run,
+        args=args,
+        steps=steps,
+        ledger=ledger(laps),
+        epochs=epochs,
+        curves=curves(epochs),
+        console=console,
+        dataset=dataset,
+    )
+    if evidence == Evidence():
+        why = "; ".join(reader.skipped) or "no file of a training run in it"
+        raise InputError(f"{base}: {why}; give {ACCEPTED}")
+    return replace(evidence, skipped_files=tuple(reader.skipped))
+
+
+def _first(folder: Path, *names: str) -> Path | None:
+    """The first of these names that exists in the folder (a dangling link exists, too, and is reported)."""
+    return next((p for name in names if (p := folder / name).exists() or p.is_symlink()), None)
+
+
+def _has_events(folder: Path) -> bool:
+    return next(folder.glob("events.out.tfevents.*"), None) is not None

@@ -1,0 +1,132 @@
+"""The report in a terminal: the verdict first, then what to change, then the numbers behind it."""
+
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+
+from diag.messages import text
+from diag.model.evidence import Evidence
+from diag.model.finding import Finding, Report, Value
+from diag.render import words
+
+_COLORS = {
+    "fail": "31;1", "critical": "31;1", "high": "31", "warn": "33;1", "medium": "33",
+    "pass": "32;1", "low": "36", "info": "36", "unknown": "35;1", "dim": "2", "bold": "1", "change": "32",
+}  # fmt: skip
+_BAR = 20
+
+
+def report(report: Report, evidence: Evidence, *, lang: str = "en", color: bool = False, width: int = 100) -> str:
+    """The whole report as text; `color` adds ANSI colours."""
+    return _Page(lang, color, max(60, min(width, 120))).render(report, evidence)
+
+
+class _Page:
+    def __init__(self, lang: str, color: bool, width: int) -> None:
+        self.lang, self.color, self.width = lang, color, width
+        self.lines: list[str] = []
+
+    def render(self, report: Report, evidence: Evidence) -> str:
+        verdict = report.verdict
+        self.lines += [
+            f"{self.paint(self.ui(verdict), verdict)}  {words.headline(report, self.lang)}",
+            self.paint(words.clean(evidence.path), "dim"),
+        ]
+        explained = {id for f in report.findings for id in f.explains}
+        for number, finding in enumerate((f for f in report.findings if f.id not in explained), 1):
+            self.lines.append("")
+            self.finding(number, finding, evidence, report)
+        self.times(report, evidence)
+        self.unjudged(report, evidence)
+        return "\n".join(self.lines) + "\n"
+
+    def finding(self, number: int, finding: Finding, evidence: Evidence, report: Report) -> None:
+        told = words.story(finding, self.lang)
+        tag = f"{self.ui(finding.severity)} · {finding.id} · {self.ui('confidence.' + finding.confidence)}"
+        for n, part in enumerate(textwrap.wrap(told.title, self.width - 4)):
+            self.lines.append((f"{number}. " if n == 0 else "   ") + self.paint(part, "bold"))
+        self.lines.append("   " + self.paint(tag, finding.severity))
+        self.wrap(told.cause, "   ")
+        for advice in told.advice:
+            self.wrap(advice.sentence, "   → ", "     ")
+            if advice.change:
+                self.lines.append("     " + self.paint(advice.change, "change"))
+        if number == 1 and (command := words.command(evidence, finding)):
+            self.wrap(f"{self.ui('try')}: {command}", "   ", "     ")
+        for item in told.evidence:
+            self.lines.append("   " + self.paint(self.cut(f"{self.ui('evidence')}: {item}"), "dim"))
+        by_id = {f.id: f for f in report.findings}
+        for id in finding.explains:
+            self.wrap(f"{self.ui('explains')}: {words.story(by_id[id], self.lang).title} ({id})", "   ", "     ")
+
+    def times(self, report: Report, evidence: Evidence) -> None:
+        steps, ledger = evidence.steps, evidence.ledger
+        if steps is not None:
+            facts: dict[str, Value] = {
+                "steps": steps.steady_steps,
+                "all": steps.steps,
+                "step": steps.step_s,
+                "file": steps.file,
+            }
+            self.head(self.ui("where"), text(self.lang, "ui", "where_note", words.safe(facts)))
+            rows = words.step_rows(steps, self.lang)
+            header = [self.ui(k) for k in ("stage", "mean", "median", "share")]
+            self.table([header, *(list(r[:4]) for r in rows)], bars=[r[4] for r in rows])
+        if report.steps is not None:
+            self.head(self.ui("views"), self.ui("views_note"))
+            header = [self.ui(k) for k in ("line", "measured", "holds")]
+            self.table([header, *(list(r) for r in words.view_rows(report.steps, self.lang))])
+            told = words.disagreements(report.steps, self.lang) or [self.ui("views_agree")]
+            for sentence in told:
+                self.wrap(sentence, "  ")
+        if ledger is not None:
+            self.head(self.ui("ledger"), words.duration(ledger.wall_s))
+            ledger_rows = words.ledger_rows(ledger, self.lang)
+            header = [self.ui(k) for k in ("stage", "time", "share")]
+            self.table([header, *(list(r[:3]) for r in ledger_rows)], bars=[r[3] for r in ledger_rows])
+
+    def unjudged(self, report: Report, evidence: Evidence) -> None:
+        if report.skipped or evidence.skipped_files:
+            self.head(self.ui("skipped"))
+            for item in evidence.skipped_files:
+                self.wrap(words.clean(item), "  ", "    ")
+            for reason, ids in words.skip_groups(report, self.lang):
+                self.wrap(f"{reason} {self.paint(', '.join(ids), 'dim')}", "  ", "    ")
+        if report.crashed:
+            self.head(self.ui("crashed"))
+            for crash in report.crashed:
+                self.wrap(f"{words.clean(crash.id)}: {words.clean(crash.error)}", "  ", "    ")
+
+    def head(self, title: str, note: str = "") -> None:
+        self.lines += ["", self.paint(title, "bold") + (f"  {self.paint(note, 'dim')}" if note else "")]
+
+    def table(self, rows: Sequence[Sequence[str]], *, bars: Sequence[float] = ()) -> None:
+        widths = [max(_width(row[i]) for row in rows) for i in range(len(rows[0]))]
+        for number, row in enumerate(rows):
+            cells = [
+                cell + " " * (w - _width(cell)) if i == 0 or not bars else " " * (w - _width(cell)) + cell
+                for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            ]
+            bar = "  " + "█" * round(bars[number - 1] * _BAR) if bars and number else ""
+            line = "  " + "  ".join(cells) + bar
+            self.lines.append(self.paint(line.rstrip(), "dim") if number == 0 else line.rstrip())
+
+    def wrap(self, sentence: str, first: str, rest: str | None = None) -> None:
+        rest = first if rest is None else rest
+        self.lines += textwrap.wrap(
+            sentence, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        ) or [first]
+
+    def cut(self, line: str) -> str:
+        return line if len(line) <= self.width - 3 else line[: self.width - 4] + "…"
+
+    def ui(self, key: str) -> str:
+        return text(self.lang, "ui", key)
+
+    def paint(self, line: str, name: str) -> str:
+        return f"\x1b[{_COLORS[name]}m{line}\x1b[0m" if self.color and line else line
+
+
+def _width(cell: str) -> int:
+    """Columns in a terminal: East Asian wide characters take two."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in cell)

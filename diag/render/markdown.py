@@ -1,0 +1,114 @@
+"""The report as a Markdown page."""
+
+import html
+import re
+from collections.abc import Sequence
+
+from diag.messages import text
+from diag.model.evidence import Evidence
+from diag.model.finding import Finding, Report, Value
+from diag.render import words
+
+_ICONS = {"fail": "❌", "warn": "⚠️", "pass": "✅", "unknown": "❔"}
+_SPECIAL = re.compile(r"([\\`*_\[\]|~])")
+
+
+def escape(value: str) -> str:
+    """Untrusted text for Markdown: neither HTML nor markup of its own."""
+    return _SPECIAL.sub(r"\\\1", html.escape(value, quote=False))
+
+
+def report(report: Report, evidence: Evidence, *, lang: str = "en") -> str:
+    """The whole report as a page: verdict, primary finding, where the time goes, the rest."""
+    verdict = report.verdict
+    name = evidence.run.id if evidence.run else evidence.path
+    lines = [
+        f"# {text(lang, 'ui', 'report')}: {escape(words.clean(name))}",
+        "",
+        f"{_ICONS[verdict]} **{text(lang, 'ui', verdict)}**: {words.headline(report, lang)}",
+    ]
+    explained = {id for f in report.findings for id in f.explains}
+    roots = [f for f in report.findings if f.id not in explained]
+    if roots:
+        lines += ["", *_finding(roots[0], report, evidence, lang, primary=True)]
+    lines += _times(report, evidence, lang)
+    if roots[1:]:
+        lines += ["", f"## {text(lang, 'ui', 'others')}"]
+        for finding in roots[1:]:
+            lines += ["", *_finding(finding, report, evidence, lang)]
+    lines += _unjudged(report, evidence, lang)
+    return "\n".join(lines) + "\n"
+
+
+def _finding(finding: Finding, report: Report, evidence: Evidence, lang: str, *, primary: bool = False) -> list[str]:
+    told = words.story(finding, lang, escape=escape)
+    confidence = text(lang, "ui", f"confidence.{finding.confidence}")
+    lines = [
+        f"{'##' if primary else '###'} {told.title}",
+        "",
+        f"**{text(lang, 'ui', finding.severity)}** · `{finding.id}` · {confidence}",
+        "",
+        told.cause,
+    ]
+    if told.advice:
+        lines.append("")
+        lines += [f"- {a.sentence}" + (f" `{a.change.replace('`', '')}`" if a.change else "") for a in told.advice]
+    if primary and (command := words.command(evidence, finding)):
+        lines += ["", f"{text(lang, 'ui', 'try')}:", "", "```sh", command.replace("`", ""), "```"]
+    if told.evidence:
+        lines.append("")
+        lines += [f"> {text(lang, 'ui', 'evidence')}: {item}  " for item in told.evidence]
+    by_id = {f.id: f for f in report.findings}
+    if finding.explains:
+        lines.append("")
+        for id in finding.explains:
+            title = words.story(by_id[id], lang, escape=escape).title
+            lines.append(f"- {text(lang, 'ui', 'explains')}: {title} (`{id}`)")
+    return lines
+
+
+def _times(report: Report, evidence: Evidence, lang: str) -> list[str]:
+    steps, ledger, views = evidence.steps, evidence.ledger, report.steps
+    lines: list[str] = []
+    if steps is None and ledger is None:
+        return lines
+    lines += ["", f"## {text(lang, 'ui', 'where')}"]
+    if steps is not None:
+        facts: dict[str, Value] = {
+            "steps": steps.steady_steps,
+            "all": steps.steps,
+            "step": steps.step_s,
+            "file": steps.file,
+        }
+        lines += ["", text(lang, "ui", "where_note", words.safe(facts, escape)), ""]
+        rows = [r[:4] for r in words.step_rows(steps, lang)]
+        lines += _table([text(lang, "ui", k) for k in ("stage", "mean", "median", "share")], rows)
+    if views is not None:
+        lines += ["", f"**{text(lang, 'ui', 'views')}** ({text(lang, 'ui', 'views_note')})", ""]
+        header = [text(lang, "ui", k) for k in ("line", "measured", "holds")]
+        lines += _table(header, [(escape(a), b, c) for a, b, c in words.view_rows(views, lang)])
+        for sentence in words.disagreements(views, lang) or [text(lang, "ui", "views_agree")]:
+            lines += ["", sentence]
+    if ledger is not None:
+        lines += ["", f"**{text(lang, 'ui', 'ledger')}** ({words.duration(ledger.wall_s)})", ""]
+        rows3 = [r[:3] for r in words.ledger_rows(ledger, lang)]
+        lines += _table([text(lang, "ui", k) for k in ("stage", "time", "share")], rows3)
+    return lines
+
+
+def _unjudged(report: Report, evidence: Evidence, lang: str) -> list[str]:
+    lines: list[str] = []
+    if report.skipped or evidence.skipped_files:
+        lines += ["", f"## {text(lang, 'ui', 'skipped')}", ""]
+        lines += [f"- {escape(words.clean(item))}" for item in evidence.skipped_files]
+        for reason, ids in words.skip_groups(report, lang):
+            lines.append(f"- {escape(reason)} " + ", ".join(f"`{id}`" for id in ids))
+    if report.crashed:
+        lines += ["", f"## {text(lang, 'ui', 'crashed')}", ""]
+        lines += [f"- `{words.clean(c.id)}`: {escape(words.clean(c.error))}" for c in report.crashed]
+    return lines
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    align = [":--", *["--:"] * (len(header) - 1)]
+    return ["| " + " | ".join(row) + " |" for row in (header, align, *rows)]

@@ -1,0 +1,171 @@
+"""What all report formats share: sentences of a finding, safe text, numbers and tables as plain values."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from diag.messages import text
+from diag.model.evidence import Evidence, Ledger, StepStats
+from diag.model.finding import Finding, Fix, Report, Skipped, Value
+from diag.model.trace import Stage
+from diag.model.views import StepViews
+
+Escape = Callable[[str], str]
+
+_UNSAFE = re.compile(
+    "\x1b\\[[0-9;?]*[ -/]*[@-~]"  # colours and cursor moves
+    "|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?"  # titles and links
+    "|[\x00-\x1f\x7f-\x9f]"
+    "|[\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"  # invisible and direction-changing
+)
+
+
+def clean(value: object, *, limit: int = 300) -> str:
+    """Untrusted text as one harmless line: no control characters, no terminal codes, bounded."""
+    line = _UNSAFE.sub(" ", str(value)).strip()
+    line = re.sub(" {2,}", " ", line)
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One fix in words, with its arguments as `key=value`."""
+
+    sentence: str
+    change: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """A finding in words."""
+
+    title: str
+    cause: str
+    advice: tuple[Advice, ...]
+    evidence: tuple[str, ...]
+
+
+def story(finding: Finding, lang: str, *, escape: Escape = str) -> Story:
+    """A finding's sentences; strings among its values are cleaned and escaped first."""
+    values = safe(finding.values, escape)
+    return Story(
+        title=text(lang, finding.id, "title", values),
+        cause=text(lang, finding.id, "cause", values),
+        advice=tuple(
+            Advice(text(lang, finding.id, f"fix.{fix.key}", values | safe(fix.change, escape)), change(fix))
+            for fix in finding.fixes
+        ),
+        evidence=tuple(
+            escape(clean(s.file)) + (f":{s.line}" if s.line else "") + (f"  {escape(clean(s.text))}" if s.text else "")
+            for s in finding.evidence
+        ),
+    )
+
+
+def safe(values: Mapping[str, Value], escape: Escape = str) -> dict[str, Value]:
+    """Values with harmless strings."""
+    return {k: escape(clean(v)) if isinstance(v, str) else v for k, v in values.items()}
+
+
+def change(fix: Fix) -> str:
+    """A fix's arguments as they are typed: `workers=4 cache=disk`; empty for advice done by hand."""
+    return " ".join(f"{k}={shlex.quote(clean(v))}" for k, v in fix.change.items())
+
+
+def command(evidence: Evidence, finding: Finding) -> str:
+    """The training command with the finding's first argument change; empty where there is none."""
+    first = next((fix.change for fix in finding.fixes if fix.change), None)
+    if first is None:
+        return ""
+    if evidence.run is None:
+        return "scripts/train ... " + " ".join(f"{k}={shlex.quote(clean(v))}" for k, v in first.items())
+    merged = {**evidence.run.overrides, **first}
+    return "scripts/train " + " ".join(f"{k}={shlex.quote(clean(v))}" for k, v in merged.items())
+
+
+def duration(seconds: float) -> str:
+    """`0.214 s`, `12.3 s`, `3 min 20 s`, `2 h 05 min`: units that every language reads."""
+    if seconds < 10:
+        return f"{seconds:.3f} s"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 120:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def headline(report: Report, lang: str) -> str:
+    """How many problems, how many passed, how many could not be judged."""
+    problems = sum(f.severity.rank >= 2 for f in report.findings)
+    counts = {
+        "problems": problems,
+        "remarks": len(report.findings) - problems,
+        "passed": len(report.passed),
+        "skipped": len(report.skipped),
+        "case": report.verdict,
+    }
+    return text(lang, "ui", "headline", counts)
+
+
+def step_rows(steps: StepStats, lang: str) -> list[tuple[str, str, str, str, float]]:
+    """Stage, mean, median and share of a steady step; the last cell is the share as a number."""
+    model_only = Stage.LOG not in steps.mean_s and Stage.BACKWARD not in steps.mean_s
+    rows = []
+    for stage in steps.mean_s:
+        name = text(lang, "stage", "model" if model_only and stage is Stage.FORWARD else stage.value)
+        share = steps.share(stage)
+        mean_s = f"{steps.steady_mean_s[stage]:.3f} s"
+        rows.append((name, mean_s, f"{steps.steady_median_s[stage]:.3f} s", f"{share:.0%}", share))
+    return rows
+
+
+def ledger_rows(ledger: Ledger, lang: str) -> list[tuple[str, str, str, float]]:
+    """Stage, time and share of the whole recorded time, largest first."""
+    items = sorted(ledger.seconds.items(), key=lambda item: -item[1])
+    wall = ledger.wall_s or 1.0
+    return [(text(lang, "stage", s.value), duration(v), f"{v / wall:.1%}", v / wall) for s, v in items]
+
+
+def view_rows(views: StepViews, lang: str) -> list[tuple[str, str, str]]:
+    """The classic three lines: condition, measured means, yes or no."""
+    rows = []
+    for line in views.lines:
+        limits = {"limit": line.limit_s, "other_limit": line.other_limit_s}
+        measured = f"{line.value_s:.3f} s" + (f", {line.other_s:.3f} s" if line.other_s is not None else "")
+        rows.append((text(lang, "views", line.name, limits), measured, text(lang, "ui", "yes" if line.holds else "no")))
+    return rows
+
+
+def disagreements(views: StepViews, lang: str) -> list[str]:
+    """Why the two views differ, with the numbers; empty where they agree."""
+    shares = {
+        "speed.loader_bound": ("data_bound", views.data_share, views.lines[0].value_s),
+        "speed.gpu_bound": ("compute_bound", views.compute_share, views.lines[1].value_s),
+        "speed.optimizer_bound": ("optimizer_bound", views.optimizer_share, views.lines[2].value_s),
+    }
+    told = []
+    for id, (name, share, value_s) in shares.items():
+        threshold, by_share = id in views.by_threshold, id in views.by_share
+        if threshold != by_share:
+            key = f"{name}.only_threshold" if threshold else f"{name}.only_share"
+            told.append(text(lang, "views", key, {"share": share, "value": value_s, "step": views.step_s}))
+    return told
+
+
+def skip_groups(report: Report, lang: str) -> list[tuple[str, list[str]]]:
+    """What could not be judged: reason in words -> rule ids, largest group first."""
+    groups: dict[str, list[str]] = {}
+    for skipped in report.skipped:
+        groups.setdefault(skip_reason(skipped, lang), []).append(skipped.id)
+    return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def skip_reason(skipped: Skipped, lang: str) -> str:
+    """One skip reason in words; names of missing evidence become what a person would look for."""
+    values = safe(skipped.values)
+    if skipped.reason == "no_evidence":
+        names = str(values.get("missing", "")).split(", ")
+        values["missing"] = ", ".join(text(lang, "evidence", name) for name in names)
+    return text(lang, "skip", skipped.reason, values)
