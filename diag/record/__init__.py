@@ -1,0 +1,1 @@
+"""Everything that imports torch and ultralytics. It runs in child processes only (`python -m diag.record.X`)."""
