@@ -42,3 +42,105 @@ choose_stack() {
         die "unknown stack '$chosen'; there are: $(cd "$stacks" && echo cu*.lock | sed 's/\.lock//g')"
     printf '%s\n' "$chosen"
 }
+
+# --- Docker -------------------------------------------------------------------------------------------------------
+
+# End with one clear line unless a Docker engine with Compose answers.
+need_docker() {
+    local answer
+    command -v docker >/dev/null ||
+        die "Docker is not installed (https://docs.docker.com/engine/install); without it: scripts/train"
+    docker compose version >/dev/null 2>&1 ||
+        die "Docker has no Compose plugin; install docker-compose-plugin (Debian 13: docker-compose); without it: scripts/train"
+    if answer=$(docker version --format '{{.Server.Version}}' 2>&1); then return; fi
+    case $answer in
+        *"permission denied"*) die "you may not talk to Docker: sudo usermod -aG docker $(id -un), then log in again" ;;
+        *) die "the Docker engine does not run: sudo systemctl start docker (Docker Desktop: start it)" ;;
+    esac
+}
+
+# Print the value of $1 in .env, else $2.
+env_value() {
+    local line
+    line=$(grep -m 1 "^$1=" "$root/.env" 2>/dev/null || true)
+    if [ -n "$line" ]; then printf '%s\n' "${line#*=}"; else printf '%s\n' "${2:-}"; fi
+}
+
+# Write $1=$2 into .env unless it is there; show what stands there and, in $3, why.
+env_default() {
+    local have
+    if grep -q "^$1=" "$root/.env"; then
+        have=$(env_value "$1")
+        if [ "$have" = "$2" ]; then say "  $1=$have"; else say "  $1=$have   (kept; this machine would get $2)"; fi
+    else
+        printf '%s=%s\n' "$1" "$2" >>"$root/.env"
+        say "  $1=$2${3:+   $3}"
+    fi
+}
+
+# Print `cuda` or `cpu`, and why, separated by a tab.
+detect_accel() {
+    local gpu
+    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 || true)
+    if [ -z "$gpu" ]; then
+        printf 'cpu\tno NVIDIA driver answers on this machine (nvidia-smi)\n'
+    elif command -v nvidia-container-runtime-hook >/dev/null ||
+        docker info --format '{{json .}}' 2>/dev/null | grep -qE '"nvidia"|nvidia\.com/gpu'; then
+        printf 'cuda\t%s\n' "$gpu"
+    else
+        printf 'cpu\tthere is a %s, but Docker cannot use it: %s\n' "$gpu" "$toolkit_hint"
+    fi
+}
+toolkit_hint="install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
+
+# Print a size for /dev/shm: half of the memory, 1 to 16 GB. It is a limit, not a reservation.
+detect_shm_size() {
+    awk '/^MemTotal:/ {gb = int($2 / 2097152)} END {print (gb < 1 ? (NR ? 1 : 2) : gb > 16 ? 16 : gb) "g"}' /proc/meminfo 2>/dev/null || echo 2g
+}
+
+# Print who shall own what containers write: the caller, or behind sudo the one who called it. Root itself: 1000.
+owner_ids() {
+    if [ "$(id -u)" != 0 ]; then echo "$(id -u) $(id -g)"; else echo "${SUDO_UID:-1000} ${SUDO_GID:-1000}"; fi
+}
+
+# Make the image of $1's service if its lock or the code changed. Quiet and about a second when nothing did.
+build_image() {
+    local stack=${STACK:-$(env_value STACK cu13)} have
+    LOCK_SHA256=$(sha256sum "$stacks/$stack.lock" | cut -d' ' -f1) || die "unknown STACK '$stack'; see configs/stacks"
+    GIT_REVISION=$(git -C "$root" rev-parse HEAD 2>/dev/null || echo unknown)
+    export LOCK_SHA256 GIT_REVISION
+    have=$(docker image inspect -f '{{index .Config.Labels "diag.lock.sha256"}}' "yolo-diag:$stack" 2>/dev/null || true)
+    if [ "$have" = "$LOCK_SHA256" ]; then
+        docker compose build -q "$1"
+    else
+        say "up: building the image yolo-diag:$stack (6 GB; one to three minutes on a fast line) ..."
+        docker compose build "$1"
+    fi || die "the image could not be built; the lines above say why"
+}
+
+# Say what Docker's own words in file $1 mean, and what to do. Nothing if none is known.
+explain_docker() {
+    local port said
+    said=$(grep 'Error response from daemon' "$1" || true)
+    if grep -q 'could not select device driver' <<<"$said"; then
+        die "Docker cannot hand out GPUs: $toolkit_hint; or train on the CPU: ACCEL=cpu scripts/up ${*:2}"
+    elif grep -q 'nvidia-container-cli' <<<"$said"; then
+        die "the NVIDIA driver of this host does not work ($(sed -n 's/.*nvidia-container-cli: //p' <<<"$said" | head -n 1)):" \
+            "look at nvidia-smi, or train on the CPU: ACCEL=cpu scripts/up ${*:2}"
+    elif grep -qE 'address already in use|port is already allocated' <<<"$said"; then
+        port=$(sed -nE 's/.*127\.0\.0\.1:([0-9]+).*/\1/p' <<<"$said" | head -n 1)
+        die "port ${port:-of $2} is in use on this machine; take another: ${2^^}_PORT=$((${port:-8000} + 1)) scripts/up ${*:2}"
+    fi
+}
+
+# Make the workspace $1 and its token for UID $2 and GID $3.
+make_workspace() {
+    mkdir -p "$1"
+    if [ ! -s "$1/.token" ]; then (umask 077 && od -An -N 24 -t x1 /dev/urandom | tr -d ' \n' >"$1/.token"); fi
+    if [ "$(id -u)" = 0 ]; then
+        chown "$2:$3" "$1" "$1/.token"
+    elif [ "$(stat -c %u "$1")" != "$2" ]; then
+        die "$1 belongs to UID $(stat -c %u "$1"), containers run as UID $2; fix it: sudo chown -R $2:$3 $1"
+    fi
+    say "init: workspace $1, token in $1/.token"
+}

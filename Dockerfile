@@ -1,0 +1,89 @@
+# One image for training, checks, Jupyter and TensorBoard, on GPU and CPU hosts. Layers go from rarely to often changed:
+# system packages, Python environment (6 GB, from the hash lock), code. No `# syntax=` line: it would ask a registry.
+ARG BASE_IMAGE=debian:bookworm-slim
+
+FROM ${BASE_IMAGE} AS uv
+RUN apt-get update && apt-get install -y --no-install-recommends python3-pip && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+COPY configs/stacks/uv.lock /uv.lock
+# A network that inspects TLS passes its CA as the optional secret `ca`; nothing of it stays in a layer.
+RUN --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    if [ -s /run/secrets/ca.pem ]; then export PIP_CERT=/run/secrets/ca.pem; fi && \
+    pip install --no-cache-dir --disable-pip-version-check --require-hashes --target /opt/uv -r /uv.lock
+
+FROM ${BASE_IMAGE}
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+RUN apt-get update && \
+    apt-get install -y --no-install-recommends ca-certificates libnss-extrausers python3 tini && \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+
+# Any UID may run this image. libnss-extrausers reads names from a file that everyone may write, and ignores UIDs below
+# 500 in it, so a container can give itself a name but nobody root's.
+RUN useradd --uid 1000 --user-group --create-home --shell /bin/bash yolo && chmod 1777 /home/yolo && \
+    install -d -m 1777 /workspace && install -d /app /data /opt/manifest && \
+    sed -i 's/^\(passwd\|group\):.*/\1: files extrausers/' /etc/nsswitch.conf && \
+    install -d /var/lib/extrausers && install -m 0666 /dev/null /var/lib/extrausers/passwd && \
+    install -m 0666 /dev/null /var/lib/extrausers/group
+
+ARG STACK=cu13
+COPY configs/stacks/${STACK}.lock /opt/manifest/stack.lock
+# Empty UV_NO_CACHE keeps downloads in a build cache (+6 GB, quick rebuilds); 1 spends no disk on it (CI).
+ARG UV_NO_CACHE
+# Your own package index, if any; unset means the public one.
+ARG UV_DEFAULT_INDEX
+RUN --mount=type=bind,from=uv,source=/opt/uv,target=/opt/uv \
+    --mount=type=cache,target=/root/.cache/uv \
+    --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    if [ -s /run/secrets/ca.pem ]; then export SSL_CERT_FILE=/run/secrets/ca.pem; fi; \
+    if [ -z "${UV_NO_CACHE:-}" ]; then unset UV_NO_CACHE; export UV_LINK_MODE=copy; fi; \
+    export PATH="/opt/uv/bin:$PATH" UV_PYTHON_DOWNLOADS=never UV_HTTP_TIMEOUT=300; \
+    uv venv -q --python /usr/bin/python3.11 /opt/venv; \
+    uv pip sync -q --python /opt/venv --require-hashes /opt/manifest/stack.lock; \
+    printf '%s %s\n' "$STACK" "$(sha256sum /opt/manifest/stack.lock | cut -d' ' -f1)" >/opt/venv/diag-stack; \
+    uv pip freeze --python /opt/venv >/opt/manifest/python.txt; \
+    dpkg-query -W -f '${Package} ${Version} ${Architecture}\n' >/opt/manifest/debian.txt; \
+    # Only compilers want these: static libraries, headers, and the twin of nvrtc.
+    find /opt/venv/lib/python3.11/site-packages/nvidia \( -name '*.a' -o -name '*.bc' -o -name '*.alt.so*' \) -delete; \
+    # `diag` runs the code in /app, which is copied last.
+    echo /app >/opt/venv/lib/python3.11/site-packages/app.pth; \
+    printf '#!/opt/venv/bin/python\nfrom diag.cli import main\n\nraise SystemExit(main())\n' >/opt/venv/bin/diag; \
+    chmod 755 /opt/venv/bin/diag
+
+# NVIDIA_*: the toolkit's default gives nvidia-smi but no CUDA. YOLO_*, DO_NOT_TRACK: no installs and no telemetry, ever.
+ENV PATH=/opt/venv/bin:$PATH \
+    HOME=/home/yolo \
+    LANG=C.UTF-8 \
+    PYTHONUNBUFFERED=1 \
+    NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    WORKSPACE=/workspace \
+    YOLO_AUTOINSTALL=false \
+    YOLO_CONFIG_DIR=/opt/ultralytics \
+    MPLCONFIGDIR=/tmp/matplotlib \
+    DO_NOT_TRACK=1
+
+WORKDIR /workspace
+COPY pyproject.toml /app/
+COPY configs /app/configs
+COPY entrypoint /app/entrypoint
+COPY diag /app/diag
+# Settings without sync and with TensorBoard, and the two fonts that Ultralytics would fetch at its first plot.
+RUN python -m diag.record.seed_settings "$YOLO_CONFIG_DIR"
+
+# What the labels say has to be true: a lock that is not the one named stops the build.
+ARG LOCK_SHA256
+ARG GIT_REVISION=unknown
+RUN if [ -n "${LOCK_SHA256:-}" ]; then grep -qx "${STACK} ${LOCK_SHA256}" /opt/venv/diag-stack || \
+        { echo "LOCK_SHA256 is not that of configs/stacks/${STACK}.lock; build with scripts/up" >&2; exit 1; }; fi
+ENV GIT_REVISION=${GIT_REVISION}
+LABEL org.opencontainers.image.title="yolo-diag" \
+      org.opencontainers.image.description="Reproducible Ultralytics training with diagnostics" \
+      org.opencontainers.image.licenses="AGPL-3.0-only" \
+      org.opencontainers.image.revision="${GIT_REVISION}" \
+      diag.stack="${STACK}" \
+      diag.lock.sha256="${LOCK_SHA256}"
+
+USER 1000:1000
+HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 CMD ["/app/entrypoint/healthcheck.sh"]
+# Plain tini: with -g the loader workers would get the signal too, and a stop would end as a crash.
+ENTRYPOINT ["tini", "--", "/app/entrypoint/entrypoint.sh"]
+CMD ["shell"]
