@@ -22,6 +22,28 @@ class Gpu:
     pcie_width: int | None = None
     pcie_width_max: int | None = None
     mig: bool | None = None
+    pci_bus_id: str | None = None
+    clocks_event_reasons: int | None = None
+    """NVML's bits for what holds the clocks down; 0x40 is hardware thermal slowdown."""
+    ecc_uncorrected: int | None = None
+    """Uncorrected memory errors since the driver was loaded."""
+    ecc_uncorrected_total: int | None = None
+    """Uncorrected memory errors in the GPU's life."""
+    remapped_uncorrectable: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    retired_pending: bool | None = None
+    recovery_action: int | None = None
+    """What the driver asks for: 0 nothing, 1 reset, 2 reboot, 3 drain, 4 drain and reset ..."""
+    compute_mode: int | None = None
+    """0 default, 2 prohibited, 3 exclusive process."""
+    persistence: bool | None = None
+    virtualization: int | None = None
+    """0 none, 1 passthrough, 2 vGPU."""
+    processes: tuple[tuple[int, int | None], ...] | None = None
+    """(process id on the host, bytes) of each compute process; often empty inside a container."""
+    lost: str = ""
+    """Why the GPU can't be used any more: lost, or a reset is required."""
     not_supported: tuple[str, ...] = ()
     """Fields that this GPU or driver does not report (GeForce, MIG, vGPU, WSL)."""
     unknown: tuple[str, ...] = ()
