@@ -61,13 +61,15 @@ ENV PATH=/opt/venv/bin:$PATH \
     MPLCONFIGDIR=/tmp/matplotlib \
     DO_NOT_TRACK=1
 
+# Settings without sync and with TensorBoard, and the two fonts that Ultralytics would fetch at its first plot.
+RUN --mount=type=bind,source=diag/record/seed_settings.py,target=/tmp/seed.py \
+    python /tmp/seed.py "$YOLO_CONFIG_DIR" --root "$WORKSPACE"
+
 WORKDIR /workspace
 COPY pyproject.toml /app/
 COPY configs /app/configs
 COPY entrypoint /app/entrypoint
 COPY diag /app/diag
-# Settings without sync and with TensorBoard, and the two fonts that Ultralytics would fetch at its first plot.
-RUN python -m diag.record.seed_settings "$YOLO_CONFIG_DIR"
 
 # What the labels say has to be true: a lock that is not the one named stops the build.
 ARG LOCK_SHA256

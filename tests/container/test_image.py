@@ -1,0 +1,92 @@
+"""What is in the image, what is not, and who may run it."""
+
+import hashlib
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from container.engine import ROOT, STACK, Engine, command, docker, project
+
+pytestmark = pytest.mark.container
+
+
+def config_of(image: str) -> dict[str, object]:
+    loaded: dict[str, object] = json.loads(docker("image", "inspect", "-f", "{{json .Config}}", image))
+    return loaded
+
+
+def test_labels_and_manifest_name_the_lock(engine: Engine) -> None:
+    lock = (ROOT / "configs/stacks" / f"{STACK}.lock").read_bytes()
+    labels = config_of(engine.image)["Labels"]
+    assert isinstance(labels, dict)
+    assert (labels["diag.stack"], labels["diag.lock.sha256"]) == (STACK, hashlib.sha256(lock).hexdigest())
+    done = engine.run(
+        args=("bash", "-c", "cat /opt/venv/diag-stack; cat /opt/manifest/python.txt /opt/manifest/debian.txt")
+    )
+    stamp, *packages = done.out.splitlines()
+    assert stamp == f"{STACK} {labels['diag.lock.sha256']}"
+    locked = set(re.findall(r"^([\w.-]+==[\w.+-]+)", lock.decode(), re.MULTILINE))
+    assert locked == {line for line in packages if "==" in line}
+    assert any(line.startswith("tini ") for line in packages)
+
+
+def test_runs_as_nobody_special_with_tini_and_no_ports(engine: Engine) -> None:
+    config = config_of(engine.image)
+    assert config["User"] == "1000:1000"
+    assert config["Entrypoint"] == ["tini", "--", "/app/entrypoint/entrypoint.sh"]
+    assert "ExposedPorts" not in config
+    assert engine.run(args=("cat", "/proc/1/comm")).out == "tini\n"
+
+
+def test_nothing_of_the_ca_secret_and_no_keys_stay(engine: Engine) -> None:
+    history = docker("history", "--no-trunc", "--format", "{{.CreatedBy}}", engine.image)
+    assert "BEGIN CERTIFICATE" not in history
+    names = " -o ".join(f"-name {name}" for name in ("ca.pem", "ssh_host_*", "id_rsa*", "id_ed25519*", ".netrc"))
+    assert engine.run("--user", "0:0", args=("find", "/", "-xdev", *names.split())).out == ""
+    assert engine.run(args=("bash", "-c", "env | grep -iE 'cert|token|secret|index' || true")).out == ""
+
+
+def test_small_enough_and_no_setuid_shell_tools(engine: Engine) -> None:
+    assert int(docker("image", "inspect", "-f", "{{.Size}}", engine.image)) < 6.5e9
+    assert engine.run(args=("bash", "-c", "command -v sudo gcc git pip sshd || true")).out == ""
+
+
+def test_any_uid_has_a_name_a_home_and_may_not_become_root(engine: Engine) -> None:
+    script = (
+        "whoami; touch ~/mine && echo home; python -c 'import getpass; print(getpass.getuser())';"
+        "echo 'evil:x:0:0::/:/bin/sh' >>/var/lib/extrausers/passwd; getent passwd evil || echo no evil;"
+        "touch /app/x /opt/venv/x 2>&1 | grep -c denied"
+    )
+    done = engine.run("--user", "4711:4712", "--cap-drop", "ALL", args=("bash", "-c", script))
+    assert done.out.splitlines() == ["yolo4711", "home", "yolo4711", "no evil", "2"]
+
+
+def test_ultralytics_is_seeded_and_silent(engine: Engine) -> None:
+    script = (
+        "from ultralytics import SETTINGS as s; from ultralytics.utils import USER_CONFIG_DIR as d, AUTOINSTALL as a\n"
+        "print(s['sync'], s['tensorboard'], a, sorted(p.name for p in d.glob('*.ttf')))"
+    )
+    done = engine.run("--network", "none", "--user", "4711:4712", args=("python", "-c", script))
+    assert done.out == "False True False ['Arial.Unicode.ttf', 'Arial.ttf']\n"
+
+
+def test_a_change_of_code_rebuilds_in_seconds(engine: Engine, tmp_path: Path) -> None:
+    with project(tmp_path, UV_NO_CACHE="1", STACK=STACK) as clone:
+        (tmp_path / "diag/added.py").write_text("ANSWER = 42\n")
+        begun = time.monotonic()
+        tag = "yolo-diag:test-rebuild"
+        secret = ("--secret", "id=ca,src=/dev/null")
+        done = clone.call(
+            "docker", "build", "-t", tag, "--build-arg", "UV_NO_CACHE=1", "--build-arg", f"STACK={STACK}", *secret, "."
+        )
+        seconds = time.monotonic() - begun
+    try:
+        assert done.code == 0, done.err
+        assert re.search(r"uv pip sync[^\n]*\n#\d+ CACHED", done.err), done.err
+        assert command("docker", "run", "--rm", tag, "python", "-c", "import diag.added").code == 0
+        assert seconds < 30
+    finally:
+        command("docker", "rmi", tag)
