@@ -25,9 +25,9 @@ int nvmlDeviceGetUUID(Device gpu, char *out, unsigned size) {
 }
 int nvmlDeviceGetMemoryInfo(Device gpu, unsigned long long *out) {
     (void)gpu;
-    out[0] = 24ULL << 30;            /* total */
-    out[1] = 23ULL << 30;            /* free */
-    out[2] = 1ULL << 30;             /* used */
+    out[0] = 24ULL << 30;               /* total */
+    out[1] = (24ULL << 30) - (64 << 20); /* free */
+    out[2] = 64 << 20;                  /* used */
     return OK;
 }
 int nvmlDeviceGetTemperature(Device gpu, int sensor, unsigned *out) { (void)gpu; (void)sensor; *out = 41; return OK; }
