@@ -46,6 +46,9 @@ def torch_numerics(part: Section) -> Check:
         return Check(
             "torch.numerics", Status.FAIL, value, "0 wrong", reason, remedy, "hw.gpu_wrong_result", facts=facts
         )
+    if not counts:
+        reason = f"{device} multiplies none of {', '.join(wrong)}"
+        return Check("torch.numerics", Status.UNKNOWN, reason=reason, facts=facts)
     value = f"bit-exact on {device}: {', '.join(n for n, c in counts.items() if not c)}"
     return Check("torch.numerics", Status.PASS, value, "0 wrong", facts=facts)
 
@@ -75,9 +78,7 @@ def torch_step(part: Section) -> Check:
     return Check("torch.step", Status.PASS, value, "a finite loss", facts=facts)
 
 
-def bottleneck(
-    step: Section, decode_per_cpu_s: float, plan: Plan, cpus_visible: int, cpus: float, *, gpu: bool
-) -> Check:
+def bottleneck(step: Section, decode_per_cpu_s: float, plan: Plan, cpus_visible: int, cpus: float) -> Check:
     """What will limit the training: reading images or computing? Decode rate x CPUs of the loader against the step.
 
     Counts one decode for each image (mosaic takes its others from memory) and no augmentation: the data side is
@@ -85,6 +86,7 @@ def bottleneck(
     """
     if step.error:
         return Check("predict.bottleneck", Status.SKIP, reason="no synthetic step was measured")
+    gpu = step.values["device"] != "cpu"
     compute = step.values["images_per_s"] * plan.ranks
     workers = plan.loader_workers(cpus_visible, gpu=gpu) * plan.ranks
     data = decode_per_cpu_s * max(1.0, min(float(workers), cpus))

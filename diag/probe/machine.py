@@ -181,7 +181,6 @@ def questions(m: Machine) -> list[Question]:
             plan,
             host.cpus_visible or 1,
             host.cpus_effective or 1.0,
-            gpu=m.gpu(),
         )
 
     long_s = 180.0

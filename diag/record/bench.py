@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
     if device != "cpu" or versions["cuda_available"]:
         gpu = "cuda:0" if device == "cpu" else device
         if _section(out, "cuda", lambda: _cuda(gpu)) is None:
-            device = "cpu" if not ask["device"] else device
+            device = "cpu"  # then these figures say what training on the CPU would be
     if device != "cpu":
         _section(out, "copy", lambda: _copy(device))
     _section(out, "numerics", lambda: _numerics(device))
