@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from diag.model.curves import Curves
 from diag.model.run import Epoch, Epochs
-from diag.stats import finite, line, mean, noise
+from diag.stats import finite, mean, noise, smooth
 
 _SCORES = (
     "metrics/mAP50-95(B)",
@@ -33,9 +33,12 @@ def curves(epochs: Epochs | None) -> Curves | None:
     score = _column(rows, metric)
     train = _losses(rows, names, "train/")
     val = _losses(rows, names, "val/")
+    sums = {"train": _sum(train, len(rows)), "val": _sum(val, len(rows))}
     window = max(1, min(WINDOW, len(rows) // 3))
-    best_at = _argmax(score)
-    tail = max(3, round(len(rows) / 5))
+    fifth = max(2, round(len(rows) / 5))
+    smooth_score, smooth_val = smooth(score), smooth(sums["val"])
+    best_at, smooth_at = _best(score), _best(smooth_score)
+    val_min_at = _best([-v for v in smooth_val])
     return Curves(
         file=epochs.file,
         first_row=rows[0].row,
@@ -47,16 +50,24 @@ def curves(epochs: Epochs | None) -> Curves | None:
         score50=_column(rows, next((n for n in _SCORES_50 if n in names), "")),
         train=train,
         val=val,
-        train_sum=_sum(train, len(rows)),
-        val_sum=_sum(val, len(rows)),
+        train_sum=sums["train"],
+        val_sum=sums["val"],
         lr=_weights_lr(rows, names),
-        best=score[best_at] if score else math.nan,
-        best_row=rows[best_at].row if score else 0,
-        last=mean(score[-window:]),
         window=window,
+        best=_at(score, best_at),
+        best_at=best_at,
+        smooth_best=_at(smooth_score, smooth_at),
+        smooth_best_at=smooth_at,
+        last=mean(score[-window:]),
         noise=noise(score[-max(5, len(rows) // 3) :]),
-        slope=line(score[-tail:])[0],
-        stop_rows=_stop_rows(rows, names),
+        gain=_change(score, fifth, _at(score, best_at)),
+        val_gain=-_change(sums["val"], fifth, abs(mean(sums["val"][-fifth:]))),
+        val_min=_at(smooth_val, val_min_at),
+        val_min_at=val_min_at,
+        val_last=mean(sums["val"][-window:]),
+        train_first=mean(sums["train"][:window]),
+        train_last=mean(sums["train"][-window:]),
+        stop_at=_stop_at(rows, names),
     )
 
 
@@ -96,8 +107,19 @@ def _sum(losses: Mapping[str, tuple[float, ...]], rows: int) -> tuple[float, ...
     return tuple(s if math.isfinite(s) else math.nan for s in sums)
 
 
-def _argmax(values: Sequence[float]) -> int:
-    return max(range(len(values)), key=lambda i: (values[i] if math.isfinite(values[i]) else -math.inf, i), default=0)
+def _best(values: Sequence[float]) -> int:
+    """1-based position of the largest finite value, the first of equal ones; 0 without any."""
+    return max((i for i, v in enumerate(values, 1) if math.isfinite(v)), key=lambda i: (values[i - 1], -i), default=0)
+
+
+def _at(values: Sequence[float], at: int) -> float:
+    return values[at - 1] if at else math.nan
+
+
+def _change(values: Sequence[float], width: int, scale: float) -> float:
+    """Mean of the last `width` values minus that of the `width` before, over `scale`; 0 where unknown."""
+    change = mean(values[-width:]) - mean(values[-2 * width : -width]) if len(values) > width else math.nan
+    return change / scale if math.isfinite(change) and scale > 0 else 0.0
 
 
 def _weights_lr(rows: Sequence[Epoch], names: Sequence[str]) -> tuple[float, ...]:
@@ -106,30 +128,35 @@ def _weights_lr(rows: Sequence[Epoch], names: Sequence[str]) -> tuple[float, ...
     return min(columns, key=lambda c: finite(c)[0], default=())
 
 
-def _stop_rows(rows: Sequence[Epoch], names: Sequence[str]) -> dict[str, int]:
-    """Row (counted within the chain) of the best fitness under the known definitions.
+def _stop_at(rows: Sequence[Epoch], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Positions of the best fitness under the known definitions.
 
     Ultralytics: 0.1 mAP50 + 0.9 mAP50-95 summed over box and mask/pose; newer releases may weigh
-    mAP50-95 alone; classification: mean of top-1 and top-5.
+    mAP50-95 alone; classification: mean of top-1 and top-5. Releases differ in whether an equal
+    fitness moves the best epoch, so the first and the last of equal ones are kept.
     """
     pairs = [
         (n.replace("mAP50-95", "mAP50").replace("mAP_0.5:0.95", "mAP_0.5"), n)
         for n in names
         if n.startswith(("metrics/mAP50-95", "metrics/mAP_0.5:0.95"))
     ]
-    if not pairs:
-        top = [n for n in names if n.startswith("metrics/accuracy_top")]
-        sums = [sum(r.values.get(n, math.nan) for n in top) for r in rows] if top else []
-        return {"accuracy": _first_max(sums)} if top else {}
-    weighted, strict, box = [], [], []
+    series: dict[str, list[float]] = {}
     for r in rows:
         both = [(r.values.get(a, math.nan), r.values.get(b, math.nan)) for a, b in pairs]
-        weighted.append(sum(0.1 * a + 0.9 * b for a, b in both))
-        strict.append(sum(b for _, b in both))
-        box.append(0.1 * both[0][0] + 0.9 * both[0][1])
-    return {"weighted": _first_max(weighted), "strict": _first_max(strict), "box": _first_max(box)}
+        tops = [v for n, v in r.values.items() if n.startswith("metrics/accuracy_top")]
+        if both:
+            series.setdefault("weighted", []).append(sum(0.1 * a + 0.9 * b for a, b in both))
+            series.setdefault("strict", []).append(sum(b for _, b in both))
+            series.setdefault("box", []).append(0.1 * both[0][0] + 0.9 * both[0][1])
+        elif tops:
+            series.setdefault("accuracy", []).append(sum(tops))
+            series.setdefault("top1", []).append(tops[0])
+    return {name: _firsts_and_lasts(values) for name, values in series.items()}
 
 
-def _first_max(values: Sequence[float]) -> int:
-    """1-based; Ultralytics moves the best epoch only for a strictly larger fitness... and for an equal one, too."""
-    return _argmax(values) + 1
+def _firsts_and_lasts(values: Sequence[float]) -> tuple[int, ...]:
+    first = _best(values)
+    if not first:
+        return ()
+    last = max(i for i, v in enumerate(values, 1) if v == values[first - 1])
+    return tuple(dict.fromkeys((first, last)))

@@ -6,20 +6,24 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Curves:
-    """The last training in a results.csv and its noise-aware figures. Rows count from 1 within `file`.
+    """The last training in a results.csv and its noise-aware figures.
 
     A results file may hold several trainings (resumed, appended, interleaved); only the last long
-    chain of rising epochs is judged, the others are counted in `chains`. "Score" is the main metric:
-    mAP50-95 of boxes, top-1 accuracy for classification.
+    chain of rising epochs is judged, `chains` counts all. "Score" is the main metric: mAP50-95 of
+    boxes, top-1 accuracy for classification. Names ending in `_at` are positions in the judged
+    chain, 1 = its first row; 0 = unknown. Sums are over all loss components of a row and nan where
+    one of them is no number; "smooth" is a centred mean of five rows.
     """
 
     file: str
     first_row: int
+    """Row of the file (1 = first below the header) at position 1."""
     rows: int
     chains: int
     metric: str
     """Column of the score; empty when the file has none."""
     epochs: tuple[float, ...]
+    """The file's own epoch numbers; they start at 0 or 1."""
     score: tuple[float, ...]
     score50: tuple[float, ...]
     """mAP50 of boxes (top-5 for classification); empty without such a column."""
@@ -27,24 +31,61 @@ class Curves:
     """Training losses by component (`box_loss`)."""
     val: Mapping[str, tuple[float, ...]]
     train_sum: tuple[float, ...]
-    """Sum of all training losses per row; nan where no component is a number."""
     val_sum: tuple[float, ...]
     lr: tuple[float, ...]
     """The learning rate of the weights: the column with the smallest first value (the bias group starts near 0.1)."""
-    best: float
-    best_row: int
-    last: float
-    """Mean score of the last `window` rows."""
     window: int
+    """Number of rows that "last" figures are a mean of."""
+    best: float
+    best_at: int
+    smooth_best: float
+    smooth_best_at: int
+    last: float
     noise: float
     """Spread of the score around its own trend in the last third."""
-    slope: float
-    """Gain of the score per epoch over the last fifth."""
-    stop_rows: Mapping[str, int] = field(default_factory=dict)
-    """Position (1 = first judged row) of the best fitness under each known definition; early stopping
-    counts patience from it."""
+    gain: float
+    """Mean score of the last fifth minus that of the fifth before, as a share of the best score."""
+    val_gain: float
+    """The same for the validation loss, counted as a fall: positive while it still improves."""
+    val_min: float
+    """Minimum of the smoothed validation loss."""
+    val_min_at: int
+    val_last: float
+    train_first: float
+    train_last: float
+    stop_at: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Positions of the best fitness (first and last of equal ones) by definition of the fitness; early
+    stopping counts patience from it."""
 
     @property
-    def last_row(self) -> int:
-        """Row number of the last judged row."""
-        return self.first_row + self.rows - 1
+    def metric_name(self) -> str:
+        """The score's name as people say it: `mAP50-95`, `accuracy_top1`."""
+        return self.metric.removeprefix("metrics/").removesuffix("(B)")
+
+    def epoch(self, at: int) -> int:
+        """The file's epoch number at a position."""
+        return round(self.epochs[at - 1]) if 0 < at <= self.rows else 0
+
+    def line(self, at: int) -> int:
+        """Line of the file (the header is line 1) at a position."""
+        return self.first_row + at
+
+    @property
+    def drop(self) -> float:
+        """How far the last scores lie below the smoothed best, as a share of it; 0 without a score."""
+        return (self.smooth_best - self.last) / self.smooth_best if self.smooth_best > 0 else 0.0
+
+    @property
+    def drop_noise(self) -> float:
+        """The part of `drop` that noise alone explains (one standard error of the last mean)."""
+        return self.noise / self.window**0.5 / self.smooth_best if self.smooth_best > 0 else 0.0
+
+    @property
+    def val_rise(self) -> float:
+        """Last validation loss relative to its minimum, minus 1; nan without a positive loss."""
+        return self.val_last / self.val_min - 1 if self.val_min > 0 else float("nan")
+
+    @property
+    def train_fall(self) -> float:
+        """Fall of the training loss from its first to its last rows, as a share; nan without one."""
+        return 1 - self.train_last / self.train_first if self.train_first > 0 else float("nan")

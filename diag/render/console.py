@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from diag.messages import text
 from diag.model.evidence import Evidence
-from diag.model.finding import Finding, Report, Value
+from diag.model.finding import Finding, Report
 from diag.render import words
 
 _COLORS = {
@@ -62,13 +62,7 @@ class _Page:
     def times(self, report: Report, evidence: Evidence) -> None:
         steps, ledger = evidence.steps, evidence.ledger
         if steps is not None:
-            facts: dict[str, Value] = {
-                "steps": steps.steady_steps,
-                "all": steps.steps,
-                "step": steps.step_s,
-                "file": steps.file,
-            }
-            self.head(self.ui("where"), text(self.lang, "ui", "where_note", words.safe(facts)))
+            self.head(self.ui("where"), words.where_note(steps, self.lang))
             rows = words.step_rows(steps, self.lang)
             header = [self.ui(k) for k in ("stage", "mean", "median", "share")]
             self.table([header, *(list(r[:4]) for r in rows)], bars=[r[4] for r in rows])

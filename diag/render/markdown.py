@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from diag.messages import text
 from diag.model.evidence import Evidence
-from diag.model.finding import Finding, Report, Value
+from diag.model.finding import Finding, Report
 from diag.render import words
 
 _ICONS = {"fail": "❌", "warn": "⚠️", "pass": "✅", "unknown": "❔"}
@@ -74,13 +74,7 @@ def _times(report: Report, evidence: Evidence, lang: str) -> list[str]:
         return lines
     lines += ["", f"## {text(lang, 'ui', 'where')}"]
     if steps is not None:
-        facts: dict[str, Value] = {
-            "steps": steps.steady_steps,
-            "all": steps.steps,
-            "step": steps.step_s,
-            "file": steps.file,
-        }
-        lines += ["", text(lang, "ui", "where_note", words.safe(facts, escape)), ""]
+        lines += ["", words.where_note(steps, lang, escape), ""]
         rows = [r[:4] for r in words.step_rows(steps, lang)]
         lines += _table([text(lang, "ui", k) for k in ("stage", "mean", "median", "share")], rows)
     if views is not None:

@@ -98,15 +98,23 @@ def duration(seconds: float) -> str:
 
 def headline(report: Report, lang: str) -> str:
     """How many problems, how many passed, how many could not be judged."""
-    problems = sum(f.severity.rank >= 2 for f in report.findings)
+    explained = {id for f in report.findings for id in f.explains}
+    roots = [f for f in report.findings if f.id not in explained]
+    problems = sum(f.severity.rank >= 2 for f in roots)
     counts = {
         "problems": problems,
-        "remarks": len(report.findings) - problems,
+        "remarks": len(roots) - problems,
         "passed": len(report.passed),
         "skipped": len(report.skipped),
         "case": report.verdict,
     }
     return text(lang, "ui", "headline", counts)
+
+
+def where_note(steps: StepStats, lang: str, escape: Escape = str) -> str:
+    """How long a step is, how many were counted, and where that was read."""
+    facts: dict[str, Value] = {"steps": steps.steady_steps, "all": steps.steps, "step": steps.step_s}
+    return text(lang, "ui", "where_note", facts | {"file": escape(clean(steps.file))})
 
 
 def step_rows(steps: StepStats, lang: str) -> list[tuple[str, str, str, str, float]]:

@@ -13,6 +13,12 @@ def asked_cpu(args: TrainArgs | None) -> bool:
     return args is not None and str(args.get("device", "")).strip().lower() == "cpu"
 
 
+def asked_gpu(args: TrainArgs | None) -> bool:
+    """True if the user named a GPU: device=0, device=0,1, device=[0], device=cuda:1."""
+    device = str(args.get("device", "")).strip(" []()").lower() if args else ""
+    return device.startswith("cuda") or device[:1].isdigit()
+
+
 def on_cpu(args: TrainArgs | None, baseline: Baseline | None, console: Console | None = None) -> bool | None:
     """True if training computed on the CPU, False if on a GPU, None if that is not known."""
     if asked_cpu(args) or (console is not None and console.device == "cpu"):

@@ -1,0 +1,165 @@
+"""train.*: how the run ended, and whether that was as planned."""
+
+from diag.model.curves import Curves
+from diag.model.evidence import Console
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.run import RunRecord, TrainArgs
+from diag.rules.base import rule
+from diag.rules.facts import sources
+
+_CAUSES = (
+    "mem.gpu_oom",
+    "mem.ram_oom_killed",
+    "mem.shm_small",
+    "disk.full",
+    "num.nan_loss",
+    "data.no_labels",
+    "env.port_in_use",
+)
+
+
+def stopped_early(curves: Curves, args: TrainArgs | None) -> str:
+    """The definition of fitness by which the run ended by early stopping: rows = best row + patience; else empty.
+
+    The arithmetic is exact: it held in all 29 early-stopped of 159 public runs, and in none of the 14
+    interrupted ones.
+    """
+    patience = args.get("patience", 100) if args else 100
+    if not isinstance(patience, (int, float)) or patience <= 0:
+        return ""
+    return next((name for name, at in curves.stop_at.items() if curves.rows - patience in at), "")
+
+
+def planned_epochs(args: TrainArgs | None) -> int | None:
+    """The epochs that were asked for; None where unknown or where a time limit decides."""
+    epochs = args.get("epochs") if args else None
+    limited = args is not None and args.get("time") is not None
+    return epochs if isinstance(epochs, int) and epochs > 0 and not limited else None
+
+
+@rule("train.incomplete", Severity.MEDIUM, explained_by=_CAUSES)
+def incomplete(curves: Curves, args: TrainArgs, run: RunRecord | None, console: Console | None) -> Verdict:
+    """The run ended before its planned epochs without early stopping."""
+    planned = planned_epochs(args)
+    if planned is None:
+        return Skip("no_plan")
+    if run is not None and run.exit_cause.kind == "running" and not run.ended:
+        return Skip("still_running")
+    # A resumed file repeats rows, so the file's own last epoch number counts, too.
+    if curves.rows >= planned or curves.epochs[-1] >= planned or stopped_early(curves, args):
+        return None
+    if console is not None and console.of("early_stop"):
+        return None
+    cause = run.exit_cause if run is not None else None
+    known = cause is not None and cause.kind not in {"running", "finished"}
+    return Hit(
+        values={
+            "case": "known" if known else "unknown",
+            "epochs": curves.rows,
+            "planned": planned,
+            "best": curves.best if curves.best_at else None,
+            "cause": cause.kind if cause and known else None,
+            "detail": cause.detail if cause and known else None,
+        },
+        fixes=(Fix("resume", {"resume": True}),),
+        evidence=(Source(curves.file, curves.line(curves.rows)), *sources(console, ("killed", "error"))),
+        confidence=Confidence.HIGH,
+    )
+
+
+@rule("train.early_stopped_ok", Severity.INFO)
+def early_stopped(curves: Curves, args: TrainArgs | None, console: Console | None) -> Verdict:
+    """Early stopping ended the run, as asked for."""
+    planned = planned_epochs(args)
+    if planned is None and console is None:
+        return Skip("no_plan")
+    fitness = stopped_early(curves, args)
+    said = console.of("early_stop") if console else ()
+    if (planned is None or curves.rows >= planned or not fitness) and not said:
+        return None
+    patience = args.get("patience", 100) if args else None
+    best_at = next(
+        (at for at in curves.stop_at.get(fitness, ()) if at == curves.rows - (patience or 0)), curves.best_at
+    )
+    return Hit(
+        values={"epochs": curves.rows, "planned": planned, "best_epoch": curves.epoch(best_at), "patience": patience},
+        evidence=(Source(curves.file, curves.line(best_at)), *sources(console, ("early_stop",), limit=1)),
+    )
+
+
+@rule("train.mixed_runs", Severity.HIGH)
+def mixed_runs(curves: Curves) -> Verdict:
+    """results.csv holds rows of more than one training; only the last long one is judged.
+
+    A resume that repeats a few epochs is not meant: its rows continue the chain.
+    """
+    if curves.chains <= 1:
+        return None
+    return Hit(
+        values={"chains": curves.chains, "rows": curves.rows, "first": curves.first_row},
+        fixes=(Fix("own_folder", {"exist_ok": False}),),
+        evidence=(Source(curves.file, curves.line(1)),),
+    )
+
+
+@rule("train.converged_ok", Severity.INFO)
+def converged(
+    curves: Curves,
+    args: TrainArgs | None,
+    console: Console | None,
+    *,
+    min_epochs: int = 10,
+    max_drop: float = 0.034,
+    max_gain: float = 0.09,
+    short_epochs: int = 30,
+    short_gain: float = 0.05,
+    max_val_rise: float = 0.10,
+    min_score: float = 0.3,
+) -> Verdict:
+    """Converged and healthy: ended as planned, near its best, no longer rising much.
+
+    max_drop: nine of ten healthy public runs end within 3.4 % of their best. max_gain, short_epochs,
+    short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
+    score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy.
+    """
+    if curves.rows < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    if not curves.best_at:
+        return Skip("no_score")
+    planned = planned_epochs(args)
+    said = bool(console and console.of("early_stop"))
+    if planned is not None and curves.rows < planned and not said and not stopped_early(curves, args):
+        return None
+    limit = short_gain if curves.rows <= short_epochs else max_gain
+    if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:
+        return None
+    if curves.val_rise > max_val_rise:
+        return None
+    return Hit(
+        values={
+            "best": curves.best,
+            "last": curves.last,
+            "epoch": curves.epoch(curves.best_at),
+            "epochs": curves.rows,
+            "metric": curves.metric_name,
+        },
+        evidence=(Source(curves.file, curves.line(curves.best_at)),),
+    )
+
+
+@rule("train.saturated", Severity.INFO)
+def saturated(curves: Curves, *, min_score: float = 0.95, min_accuracy: float = 0.995) -> Verdict:
+    """The score is at its ceiling: more training can't show anything, a harder validation set could.
+
+    min_score: label noise of boxes leaves little above 0.95 mAP50-95; accuracies reach 1 more easily.
+    """
+    if not curves.best_at:
+        return Skip("no_score")
+    if curves.last < (min_accuracy if "accuracy" in curves.metric else min_score):
+        return None
+    return Hit(
+        values={"last": curves.last, "metric": curves.metric_name, "epoch": curves.epoch(curves.best_at)},
+        fixes=(Fix("check_split"),),
+        evidence=(Source(curves.file, curves.line(curves.rows)),),
+        confidence=Confidence.MEDIUM,
+    )

@@ -1,0 +1,133 @@
+"""env.*: what the machine, the container and the packages did to the run."""
+
+from diag.model.curves import Curves
+from diag.model.evidence import Console, Dataset
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.hardware import Baseline
+from diag.model.run import RunRecord, TrainArgs
+from diag.rules.base import rule
+from diag.rules.facts import asked_cpu, asked_gpu, sources
+
+_NOT_GIVEN = {"not_passed", "utility_only", "no_permission"}
+_GPU_HERE = {"usable", "no_telemetry", "jetson", "hidden"}
+_MACHINE = "baseline.json"
+
+
+@rule("env.docker_no_gpu", Severity.CRITICAL)
+def docker_no_gpu(baseline: Baseline | None, args: TrainArgs | None, console: Console | None) -> Verdict:
+    """The host has an NVIDIA GPU, but the container was not given it."""
+    said = sources(console, ("docker_no_gpu",))
+    triage = baseline.gpu_triage if baseline else ""
+    if baseline is None and console is None:
+        return Skip("no_evidence", {"missing": "baseline, console"})
+    if not said and (triage not in _NOT_GIVEN or asked_cpu(args)):
+        return None
+    return Hit(
+        values={"case": triage if triage in _NOT_GIVEN else "toolkit"},
+        fixes=(Fix("compose_cuda"), Fix("toolkit")),
+        evidence=said or (Source(_MACHINE, text=f"gpu_triage: {triage}"),),
+    )
+
+
+@rule("env.torch_cpu", Severity.CRITICAL, explained_by=("env.docker_no_gpu",))
+def torch_cpu(
+    baseline: Baseline | None, args: TrainArgs | None, console: Console | None, run: RunRecord | None
+) -> Verdict:
+    """Training ran on the CPU though a GPU was expected.
+
+    Expected: a GPU was asked for, or one is usable on this machine. device=cpu is a choice and fine.
+    Without machine facts a CPU build of torch is reported with low confidence.
+    """
+    if baseline is None and console is None:
+        return Skip("no_evidence", {"missing": "baseline, console"})
+    if asked_cpu(args):
+        return None
+    said = sources(console, ("no_cuda",))
+    software = baseline.software if baseline else None
+    cpu_build = bool(software and software.torch and not software.torch_cuda) or bool(
+        console and "+cpu" in console.banner
+    )
+    trained_on_cpu = bool(console and console.device == "cpu")
+    gpu_here = baseline is not None and baseline.gpu_triage in _GPU_HERE
+    if baseline is not None and not gpu_here and not said and not asked_gpu(args):
+        return None  # no GPU on this machine: the CPU is all there is
+    works = baseline is not None and baseline.cuda_usable is True
+    if works and not trained_on_cpu:
+        return None
+    if not (said or cpu_build or trained_on_cpu or (baseline is not None and baseline.cuda_usable is False)):
+        return None
+    sure = bool(said) or gpu_here or asked_gpu(args)
+    if not sure and not cpu_build:
+        return None
+    banner = (Source(console.file, line.line, line.text) for line in console.of("banner")[:1]) if console else ()
+    case = "build" if cpu_build else "hidden" if baseline and baseline.gpu_triage == "hidden" else "device"
+    return Hit(
+        values={"case": case, "torch": software.torch if software else None},
+        fixes=(Fix("cuda_build") if cpu_build else Fix("check_gpu"), Fix("device", {"device": 0})),
+        evidence=(*said, *banner)
+        or (Source(_MACHINE, text=f"cuda_usable: {baseline.cuda_usable if baseline else None}"),),
+        confidence=Confidence.HIGH if sure else Confidence.LOW,
+        severity=Severity.CRITICAL if sure else Severity.MEDIUM,
+    )
+
+
+@rule("env.version_drift", Severity.HIGH)
+def version_drift(baseline: Baseline) -> Verdict:
+    """Installed packages differ from the lock that the environment was built from."""
+    drift = baseline.software.drift
+    if not drift:
+        return None
+    return Hit(
+        values={"count": len(drift), "packages": "; ".join(drift[:5]), "stack": baseline.software.stack or None},
+        fixes=(Fix("rebuild"),),
+        evidence=(Source(_MACHINE, text="; ".join(drift[:3])),),
+    )
+
+
+@rule("env.autoinstall", Severity.HIGH)
+def autoinstall(console: Console) -> Verdict:
+    """A package was installed at run time."""
+    said = sources(console, ("autoinstall",))
+    if not said:
+        return None
+    return Hit(values={"line": said[0].text}, fixes=(Fix("pin"), Fix("switch_off")), evidence=said)
+
+
+@rule("env.tensorboard_off", Severity.LOW)
+def tensorboard_off(console: Console) -> Verdict:
+    """TensorBoard is off in the Ultralytics settings, so nothing was logged."""
+    started = sources(console, ("train_start",), limit=1)
+    if not started:
+        return Skip("not_trained")
+    if console.of("tensorboard_on") or console.tensorboard_files:
+        return None
+    return Hit(fixes=(Fix("switch_on"),), evidence=started)
+
+
+@rule("env.cache_unwritable", Severity.INFO)
+def cache_unwritable(dataset: Dataset | None, console: Console | None) -> Verdict:
+    """The label index could not be saved next to the data (read-only); it is made anew at each start."""
+    if dataset is None and console is None:
+        return Skip("no_evidence", {"missing": "dataset, console"})
+    said = sources(console, ("cache_unwritable",))
+    if not said and (dataset is None or dataset.cache_writable):
+        return None
+    return Hit(fixes=(Fix("writable"),), evidence=said or (Source("data.json", text="cache_writable: false"),))
+
+
+@rule("env.weights_missing", Severity.HIGH)
+def weights_missing(console: Console, curves: Curves | None) -> Verdict:
+    """Weights or data had to be downloaded and the network was not reachable."""
+    said = sources(console, ("weights_missing",))
+    if not said or curves is not None:
+        return None
+    return Hit(values={"line": said[0].text}, fixes=(Fix("local"), Fix("offline")), evidence=said)
+
+
+@rule("env.port_in_use", Severity.HIGH)
+def port_in_use(console: Console, curves: Curves | None) -> Verdict:
+    """The rendezvous or service port is taken."""
+    said = sources(console, ("port_in_use",))
+    if not said or curves is not None:
+        return None
+    return Hit(values={"line": said[0].text}, fixes=(Fix("stale"), Fix("other_port")), evidence=said)

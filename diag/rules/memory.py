@@ -1,0 +1,115 @@
+"""mem.* and disk.*: what the run ran out of."""
+
+from diag.model.curves import Curves
+from diag.model.evidence import Console
+from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.hardware import Baseline
+from diag.model.run import RunRecord, TrainArgs
+from diag.rules.base import rule
+from diag.rules.facts import sources
+
+PREFETCH = 4
+"""Batches that each Ultralytics loader worker prepares ahead in training (data/build.py)."""
+
+
+@rule("mem.gpu_oom", Severity.CRITICAL)
+def gpu_oom(run: RunRecord | None, console: Console | None, args: TrainArgs | None, curves: Curves | None) -> Verdict:
+    """CUDA out of memory. Ultralytics halves the batch and tries again: a run that went on is medium."""
+    seen = _seen("gpu_oom", run, console)
+    if isinstance(seen, Skip):
+        return seen
+    if not seen:
+        return None
+    died = _died(run, "gpu_oom") or curves is None
+    batch, imgsz = (args.get("batch"), args.get("imgsz")) if args else (None, None)
+    fixes = [Fix("smaller_batch", {"batch": max(1, batch // 2)})] if isinstance(batch, int) and batch > 1 else []
+    if isinstance(imgsz, int) and imgsz > 320:
+        fixes.append(Fix("smaller_imgsz", {"imgsz": max(320, imgsz // 64 * 32)}))
+    if args is not None and args.get("amp", True) is False:
+        fixes.append(Fix("amp", {"amp": True}))
+    return Hit(
+        values={"case": "died" if died else "went_on", "batch": _word(batch), "imgsz": _word(imgsz)},
+        fixes=tuple(fixes) or (Fix("smaller_model"),),
+        evidence=seen,
+        severity=Severity.CRITICAL if died else Severity.MEDIUM,
+    )
+
+
+@rule("mem.ram_oom_killed", Severity.CRITICAL)
+def ram_oom(
+    run: RunRecord | None, console: Console | None, args: TrainArgs | None, baseline: Baseline | None
+) -> Verdict:
+    """The kernel killed the process, or a loader worker, for memory (RAM)."""
+    seen = _seen("ram_oom", run, console)
+    if isinstance(seen, Skip):
+        return seen
+    if not seen:
+        return None
+    workers, cache = (args.get("workers", 8), args.get("cache", False)) if args else (None, False)
+    fixes = [Fix("no_ram_cache", {"cache": "disk"})] if str(cache).lower() in {"true", "ram"} else []
+    if isinstance(workers, int) and workers > 1:
+        fixes.append(Fix("fewer_workers", {"workers": workers // 2}))
+    host = baseline.host if baseline else None
+    limit = (host.memory_limit_bytes or host.memory_total_bytes) if host else None
+    return Hit(
+        values={"workers": _word(workers), "limit_gib": limit / 2**30 if limit else None},
+        fixes=(*fixes, Fix("more_memory")),
+        evidence=seen,
+    )
+
+
+@rule("mem.shm_small", Severity.CRITICAL)
+def shm_small(
+    run: RunRecord | None, console: Console | None, args: TrainArgs | None, baseline: Baseline | None
+) -> Verdict:
+    """/dev/shm is too small for the loader: workers x prefetch x batch of images pass through it."""
+    seen = _seen("shm_small", run, console)
+    if isinstance(seen, Skip):
+        return seen
+    if not seen:
+        return None
+    workers, batch, imgsz = (args.get(n) for n in ("workers", "batch", "imgsz")) if args else (None, None, None)
+    need = None
+    if isinstance(workers, int) and isinstance(batch, int) and isinstance(imgsz, int):
+        need = (workers * PREFETCH + 1) * batch * 3 * imgsz * imgsz / 2**20
+    have = baseline.host.shm_total_bytes if baseline else None
+    fixes = [Fix("larger_shm")]
+    if isinstance(workers, int) and workers > 1:
+        fixes.append(Fix("fewer_workers", {"workers": workers // 2}))
+    return Hit(
+        values={"need_mib": need, "have_mib": have / 2**20 if have else None, "workers": _word(workers)},
+        fixes=tuple(fixes),
+        evidence=seen,
+    )
+
+
+@rule("disk.full", Severity.CRITICAL, explained_by=("mem.shm_small",))
+def disk_full(run: RunRecord | None, console: Console | None) -> Verdict:
+    """No space left for checkpoints or logs. A full /dev/shm uses the same words, so it is ruled out first."""
+    if console is not None and console.of("shm_small"):
+        return None
+    seen = _seen("disk_full", run, console)
+    if isinstance(seen, Skip):
+        return seen
+    if not seen:
+        return None
+    fixes = (Fix("free"), Fix("fewer_checkpoints", {"save_period": -1}))
+    return Hit(values={"line": seen[0].text}, fixes=fixes, evidence=seen)
+
+
+def _seen(kind: str, run: RunRecord | None, console: Console | None) -> tuple[Source, ...] | Skip:
+    """Where the run says so: the console's lines, else the recorded exit cause. Empty if it does not."""
+    if run is None and console is None:
+        return Skip("no_evidence", {"missing": "run, console"})
+    lines = sources(console, (kind,), limit=2)
+    if not lines and _died(run, kind) and run is not None:
+        return (Source("run.json", text=run.exit_cause.evidence or run.exit_cause.detail or kind),)
+    return lines
+
+
+def _died(run: RunRecord | None, kind: str) -> bool:
+    return run is not None and run.exit_cause.kind == kind
+
+
+def _word(value: object) -> str | None:
+    return None if value is None else str(value)

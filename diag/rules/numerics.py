@@ -1,0 +1,87 @@
+"""num.*: losses that are no numbers any more."""
+
+import math
+from collections.abc import Callable, Mapping
+
+from diag.model.curves import Curves
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.run import TrainArgs
+from diag.rules.base import rule
+
+
+@rule("num.nan_loss", Severity.CRITICAL)
+def nan_loss(curves: Curves, args: TrainArgs | None) -> Verdict:
+    """The training loss became NaN or inf.
+
+    Rows of training losses only: half-precision validation alone gives nan in healthy runs. Losses
+    that are numbers again at the end have recovered: medium instead of critical.
+    """
+    bad = _bad_rows(curves.train)
+    if not curves.train:
+        return Skip("no_losses")
+    if not bad:
+        return None
+    first, forever = bad[0], bad[-1] == curves.rows
+    amp = args is None or args.get("amp", True) is not False
+    fixes = [Fix("amp_off", {"amp": False})] if amp else []
+    if first > 1:
+        lr0 = args.get("lr0") if args else None
+        if isinstance(lr0, float) and lr0 > 0:
+            fixes.append(Fix("lower_lr", {"lr0": lr0 / 10, "optimizer": _optimizer(args)}))
+        fixes.append(Fix("resume_before"))
+    return Hit(
+        values={
+            "case": "start" if first == 1 else "later" if forever else "recovered",
+            "epoch": curves.epoch(first),
+            "rows": len(bad),
+            "of": curves.rows,
+            "losses": ", ".join(sorted(n for n, v in curves.train.items() if not all(map(math.isfinite, v)))),
+        },
+        fixes=tuple(fixes) or (Fix("check_data"),),
+        evidence=(Source(curves.file, curves.line(first)),),
+        severity=Severity.CRITICAL if forever else Severity.MEDIUM,
+    )
+
+
+@rule("num.val_fp16_nan", Severity.MEDIUM)
+def val_nan(curves: Curves) -> Verdict:
+    """Only validation losses are NaN: half-precision validation, training is healthy."""
+    return _val_only(curves, math.isnan)
+
+
+@rule("num.val_fp16_inf", Severity.MEDIUM)
+def val_inf(curves: Curves) -> Verdict:
+    """Only a validation loss is inf: half-precision overflow, training is healthy."""
+    return _val_only(curves, math.isinf)
+
+
+def _val_only(curves: Curves, test: Callable[[float], bool]) -> Verdict:
+    if not curves.val:
+        return Skip("no_losses")
+    rows = sorted({i for values in curves.val.values() for i, v in enumerate(values, 1) if test(v)})
+    if not rows or _bad_rows(curves.train):
+        return None
+    # Rows at the end matter; a few at the start are overflow while the losses are still large.
+    late = rows[-1] > curves.rows - curves.window
+    return Hit(
+        values={
+            "rows": len(rows),
+            "of": curves.rows,
+            "epoch": curves.epoch(rows[0]),
+            "losses": ", ".join(sorted(n for n, v in curves.val.items() if any(map(test, v)))),
+        },
+        fixes=(Fix("fp32_val", {"half": False}),) if late else (Fix("ignore"),),
+        evidence=(Source(curves.file, curves.line(rows[0])),),
+        confidence=Confidence.HIGH if late else Confidence.MEDIUM,
+        severity=Severity.MEDIUM if late else Severity.LOW,
+    )
+
+
+def _bad_rows(losses: Mapping[str, tuple[float, ...]]) -> list[int]:
+    return sorted({i for values in losses.values() for i, v in enumerate(values, 1) if not math.isfinite(v)})
+
+
+def _optimizer(args: TrainArgs | None) -> str:
+    name = str(args.get("optimizer", "auto")) if args else "auto"
+    # optimizer=auto ignores lr0, so a lower lr0 needs a named optimizer.
+    return "AdamW" if name.lower() == "auto" else name

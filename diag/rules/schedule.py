@@ -1,0 +1,77 @@
+"""train.*: learning rate and mosaic, as configured and as they really were."""
+
+import math
+
+from diag.model.curves import Curves
+from diag.model.evidence import Console
+from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.run import RunRecord, TrainArgs
+from diag.rules.base import rule
+from diag.rules.ending import planned_epochs
+from diag.rules.facts import sources
+
+DEFAULT_LR0 = 0.01
+
+
+@rule("train.lr0_ignored", Severity.HIGH)
+def lr0_ignored(
+    curves: Curves,
+    args: TrainArgs,
+    run: RunRecord | None,
+    console: Console | None,
+    *,
+    factor: float = 1.5,
+    medium_factor: float = 3.0,
+    high_factor: float = 10.0,
+) -> Verdict:
+    """optimizer=auto overrides lr0: the LR column shows another learning rate than was asked for.
+
+    Only a lr0 that somebody chose counts (given on the command line, or not the default 0.01). factor:
+    the largest LR of the weights differs from it by this much: low; medium and high from the other two on.
+    """
+    if str(args.get("optimizer", "auto")).lower() != "auto":
+        return None
+    lr0 = args.get("lr0")
+    chosen = "lr0" in run.overrides if run is not None else lr0 != DEFAULT_LR0
+    lrs = [v for v in curves.lr if math.isfinite(v) and v > 0]
+    if not isinstance(lr0, (int, float)) or not lrs or lr0 <= 0:
+        return Skip("no_losses")
+    real = max(lrs)
+    ratio = max(real / lr0, lr0 / real)
+    if not chosen or ratio < factor:
+        return None
+    return Hit(
+        values={"lr0": float(lr0), "real": real, "ratio": ratio},
+        fixes=(Fix("name_optimizer", {"optimizer": "SGD" if lr0 >= 0.005 else "AdamW", "lr0": float(lr0)}),),
+        evidence=(
+            Source(curves.file, curves.line(curves.lr.index(real) + 1)),
+            *sources(console, ("optimizer_auto",), limit=1),
+        ),
+        severity=Severity.HIGH if ratio >= high_factor else Severity.MEDIUM if ratio >= medium_factor else Severity.LOW,
+    )
+
+
+@rule("train.close_mosaic_step", Severity.INFO)
+def close_mosaic(curves: Curves, args: TrainArgs, *, step: float = 0.05, width: int = 3) -> Verdict:
+    """The step in the training loss at epochs - close_mosaic is mosaic being switched off; no fault.
+
+    step: of 63 public runs that can be checked the loss fell by more than 5 % in 19 and rose by more
+    than 4 % in 17 (small and dense objects).
+    """
+    planned, last = planned_epochs(args), args.get("close_mosaic", 10)
+    if planned is None or not isinstance(last, int):
+        return Skip("no_plan")
+    at = planned - last  # rows before the switch
+    if last <= 0 or args.get("mosaic", 1.0) == 0 or at < width or curves.rows < at + width:
+        return None
+    before = [v for v in curves.train_sum[at - width : at] if math.isfinite(v)]
+    after = [v for v in curves.train_sum[at : at + width] if math.isfinite(v)]
+    if not before or not after or sum(before) <= 0:
+        return Skip("no_losses")
+    change = (sum(after) / len(after)) / (sum(before) / len(before)) - 1
+    if abs(change) < step:
+        return None
+    return Hit(
+        values={"epoch": curves.epoch(at + 1), "change": change, "close_mosaic": last},
+        evidence=(Source(curves.file, curves.line(at + 1)),),
+    )

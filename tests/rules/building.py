@@ -1,0 +1,77 @@
+"""Evidence from the short notation of the case files."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from diag.load.console import parse_console
+from diag.load.curves import curves
+from diag.model.curves import Curves
+from diag.model.evidence import Dataset, Evidence, Ledger
+from diag.model.hardware import Baseline
+from diag.model.run import Epoch, Epochs, RunRecord, TrainArgs
+from diag.model.trace import Lap, Stage
+from diag.stats import step_stats
+
+_RAMP = re.compile(r"(\S+?)(?:>(\S+))? x(\d+)")
+
+
+def evidence(raw: dict[str, Any]) -> Evidence:
+    """The evidence that a case describes; see the case files for the notation."""
+    made: dict[str, Any] = {}
+    for name, value in raw.items():
+        match name:
+            case "args":
+                made["args"] = TrainArgs(value)
+            case "curves":
+                made["curves"] = make_curves(value)
+            case "steps":
+                value = dict(value)
+                laps = make_laps(value.pop("count"), value)
+                made["steps"] = step_stats(laps, file="trace/rank0.jsonl")
+            case "ledger":
+                seconds = {Stage(k): float(v) for k, v in value.items()}
+                made["ledger"] = Ledger(seconds, sum(seconds.values()))
+            case "console":
+                made["console"] = parse_console(value)
+            case "run":
+                base = {"id": "r", "schema_version": 1, "started": "2026-01-02T03:04:05Z", "overrides": {}, "args": {}}
+                made["run"] = msgspec.convert({**base, **value}, RunRecord)
+            case "dataset":
+                base = {"yaml": "data.yaml", "task": "detect", "names": {0: "a"}, "splits": {}, "class_counts": {}}
+                made["dataset"] = msgspec.convert({**base, **value}, Dataset)
+            case "baseline":
+                made["baseline"] = msgspec.convert(value, Baseline)
+            case _:
+                raise ValueError(f"unknown evidence {name}")
+    return Evidence(**made)
+
+
+def make_curves(columns: dict[str, Any]) -> Curves | None:
+    """Columns as ramps: `0.1>0.5 x40, 0.5 x10` is 40 rows from 0.1 to 0.5, then ten of 0.5."""
+    values = {name: ramp(str(text)) for name, text in columns.items()}
+    count = max(map(len, values.values()))
+    values.setdefault("epoch", [float(i + 1) for i in range(count)])
+    rows = tuple(Epoch(i + 1, values["epoch"][i], {n: v[i] for n, v in values.items()}) for i in range(count))
+    return curves(Epochs(rows, tuple(values)))
+
+
+def ramp(text: str) -> list[float]:
+    """The numbers of one column."""
+    numbers: list[float] = []
+    for start, end, count in _RAMP.findall(text):
+        first, last, n = float(start), float(end or start), int(count)
+        numbers += [first if n == 1 or first == last else first + (last - first) * i / (n - 1) for i in range(n)]
+    return numbers
+
+
+def make_laps(count: int, seconds: dict[str, float], *, epoch_steps: int = 1000) -> list[Lap]:
+    """Laps of `count` equal steps."""
+    laps, clock = [], 0
+    for step in range(count):
+        for stage, length in seconds.items():
+            end = clock + round(length * 1e9)
+            laps.append(Lap(Stage(stage), clock, end, step, step // epoch_steps))
+            clock = end
+    return laps

@@ -1,0 +1,124 @@
+"""Every case of every rule, and the contract that all rules keep."""
+
+import ast
+import csv
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from diag import messages, settings
+from diag.engine import evaluate
+from diag.model.finding import Finding, Report
+from diag.render import console, jsonfile, markdown, words
+from diag.rules import broken_plugins, load_rules
+from tests.rules.building import evidence
+
+CASES = Path(__file__).parent / "cases"
+RULES = {rule.id: rule for rule in load_rules()}
+
+
+def _cases() -> list[Any]:
+    found = []
+    for path in sorted(CASES.glob("*.yaml")):
+        for case in yaml.safe_load(path.read_text(encoding="utf-8")):
+            found.append(pytest.param(path.stem, case, id=f"{path.stem}: {case['name']}"))
+    return found
+
+
+def _judge(id: str, case: dict[str, Any]) -> Report:
+    return evaluate(evidence(case["evidence"]), rules=[RULES[id]], overrides=case.get("rules"))
+
+
+@pytest.mark.parametrize(("id", "case"), _cases())
+def test_case(id: str, case: dict[str, Any]) -> None:
+    report = _judge(id, case)
+    assert not report.crashed
+    match case["expect"]:
+        case "pass":
+            assert report.passed == (id,), report
+        case {"skip": reason}:
+            assert [s.reason for s in report.skipped] == [reason]
+        case {"hit": expected}:
+            assert len(report.findings) == 1, report
+            _compare(report.findings[0], expected)
+            _tell(report, case)
+        case other:
+            raise AssertionError(f"unknown expectation {other}")
+
+
+def _compare(finding: Finding, expected: dict[str, Any]) -> None:
+    for name, wanted in expected.items():
+        match name:
+            case "fixes":
+                assert {fix.key: dict(fix.change) for fix in finding.fixes} == {k: v or {} for k, v in wanted.items()}
+            case "severity" | "confidence":
+                assert getattr(finding, name) == wanted
+            case _:
+                number = isinstance(wanted, (int, float))
+                assert finding.values[name] == (pytest.approx(wanted, rel=0.02) if number else wanted)
+
+
+def _tell(report: Report, case: dict[str, Any]) -> None:
+    """A hit formats in both languages and all formats, without a hole."""
+    finding = report.findings[0]
+    for lang in messages.LANGUAGES:
+        told = words.story(finding, lang)
+        for sentence in (told.title, told.cause, *(a.sentence for a in told.advice)):
+            assert sentence
+            assert "{" not in sentence
+            assert finding.id not in sentence  # the fallback for a missing sentence
+        assert told.title in markdown.report(report, evidence(case["evidence"]), lang=lang).replace("\\", "")
+        assert finding.id in console.report(report, evidence(case["evidence"]), lang=lang)
+    assert jsonfile.report_dict(report, evidence(case["evidence"]))["findings"][0]["id"] == finding.id
+
+
+def test_every_rule_has_a_hit_and_a_pass_case() -> None:
+    kinds: dict[str, set[str]] = {id: set() for id in RULES}
+    for param in _cases():
+        id, case = param.values
+        kinds[id] |= {case["expect"]} if isinstance(case["expect"], str) else set(case["expect"])
+    assert {id: sorted({"hit", "pass"} - found) for id, found in kinds.items() if {"hit", "pass"} - found} == {}
+
+
+def test_every_id_is_in_the_catalog_with_the_same_severity() -> None:
+    with (settings.CONFIGS / "findings.tsv").open(encoding="utf-8") as file:
+        catalog = {row["id"]: row["severity"] for row in csv.DictReader(file, delimiter="\t")}
+    assert {id: rule.severity.value for id, rule in RULES.items()} == {id: catalog[id] for id in RULES}
+    assert {cause for rule in RULES.values() for cause in rule.explained_by} <= set(catalog)
+
+
+def test_causes_do_not_go_in_a_circle() -> None:
+    def up(id: str, seen: tuple[str, ...]) -> None:
+        assert id not in seen
+        for cause in RULES[id].explained_by if id in RULES else ():
+            up(cause, (*seen, id))
+
+    for id in RULES:
+        up(id, ())
+
+
+def test_rules_are_documented_and_import_only_the_model() -> None:
+    for rule in RULES.values():
+        doc = inspect.getdoc(rule.function) or ""
+        missing = [name for name in rule.thresholds if name not in doc and name not in _SHARED]
+        assert not missing, f"{rule.id}: say in the docstring why {missing} are what they are"
+    allowed = ("diag.model.", "diag.rules.", "diag.rules")
+    for path in Path(inspect.getfile(evaluate)).parent.glob("rules/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("diag"):
+                assert str(node.module).startswith(allowed), f"{path.name} imports {node.module}"
+
+
+_SHARED = {"min_steps", "min_epochs", "width"}
+"""Thresholds whose name says it all: below so many there is nothing to judge."""
+
+
+def test_missing_evidence_never_crashes_a_rule() -> None:
+    report = evaluate(evidence({}))
+    assert report.crashed == broken_plugins()
+    assert report.findings == ()
+    assert report.verdict == "unknown"
+    assert len(report.skipped) == len(RULES)
