@@ -101,5 +101,5 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def to_yaml(value: Any) -> str:
-    """A YAML document in the given key order."""
-    return yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True)
+    """A YAML document of plain values in the given key order."""
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))

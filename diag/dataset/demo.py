@@ -42,24 +42,24 @@ def _draw(folder: Path, split: str, number: int, task: str) -> None:
     from PIL import Image, ImageDraw
 
     rng = np.random.default_rng([VERSION, list(COUNTS).index(split), number])
-    coarse = rng.integers(40, 216, (HEIGHT // 20, WIDTH // 20, 3), dtype=np.uint8)
-    texture = np.asarray(Image.fromarray(coarse).resize((WIDTH, HEIGHT), Image.Resampling.NEAREST), dtype=np.int16)
-    noise = rng.integers(-24, 25, (HEIGHT, WIDTH, 3), dtype=np.int16)
+    coarse = rng.integers(30, 110, (HEIGHT // 20, WIDTH // 20, 3), dtype=np.uint8)
+    texture = np.asarray(Image.fromarray(coarse).resize((WIDTH, HEIGHT), Image.Resampling.BILINEAR), dtype=np.int16)
+    noise = rng.integers(-16, 17, (HEIGHT, WIDTH, 3), dtype=np.int16)
     image = Image.fromarray(np.clip(texture + noise, 0, 255).astype(np.uint8))
     draw = ImageDraw.Draw(image)
     rows: list[str] = []
     placed: list[tuple[float, float, float]] = []
-    for _ in range(int(rng.integers(1, 5))):
+    for _ in range(int(rng.integers(2, 7))):
         radius = float(rng.integers(18, 46))
         x = float(rng.integers(int(radius) + 2, WIDTH - int(radius) - 2))
         y = float(rng.integers(int(radius) + 2, HEIGHT - int(radius) - 2))
         shape = int(rng.integers(0, 3))
-        colour = tuple(int(c) for c in rng.integers(0, 256, 3))
+        colour = tuple(int(c) for c in rng.integers(130, 256, 3))
         if any((x - a) ** 2 + (y - b) ** 2 < (radius + r) ** 2 for a, b, r in placed):
             continue  # shapes never overlap: every label is fully visible
         placed.append((x, y, radius))
         points = _outline(shape, x, y, radius)
-        draw.polygon(points, fill=colour, outline=(255, 255, 255) if sum(colour) < 384 else (0, 0, 0), width=2)
+        draw.polygon(points, fill=colour)
         rows.append(_row(shape, points, task))
     stem = f"{split}_{number:04d}"
     image.save(folder / "images" / split / f"{stem}.jpg", quality=90, subsampling=0)

@@ -9,7 +9,23 @@ from diag import codec
 from diag.errors import InputError
 
 IMAGE_SUFFIXES = frozenset(
-    ".avif .bmp .dng .heic .heif .jp2 .jpeg .jpeg2000 .jpg .mpo .pfm .png .tif .tiff .webp".split()
+    [
+        ".avif",
+        ".bmp",
+        ".dng",
+        ".heic",
+        ".heif",
+        ".jp2",
+        ".jpeg",
+        ".jpeg2000",
+        ".jpg",
+        ".mpo",
+        ".pfm",
+        ".png",
+        ".tif",
+        ".tiff",
+        ".webp",
+    ]
 )
 """What Ultralytics opens as an image (data/utils.py IMG_FORMATS), in lower case."""
 

@@ -17,7 +17,7 @@ MAX_LABEL_BYTES = 8 * 1024 * 1024
 """A larger label file is not read; it counts as one bad row."""
 
 OVERSHOOT = 0.01
-"""How far outside 0..1 a coordinate may lie: Ultralytics' own tolerance in verify_image_label (points.max() <= 1.01)."""
+"""How far outside 0..1 a coordinate may lie: Ultralytics' own tolerance (verify_image_label: points.max() <= 1.01)."""
 
 
 @dataclass
@@ -117,7 +117,7 @@ def check_row(fields: Sequence[str], spec: DataSpec) -> tuple[str, int | None, s
     if numbers[0] != class_id or class_id not in spec.names:
         return "class_oob", class_id, f"class {fields[0]}, but names has {len(spec.names)} classes"
     low, high = min(numbers[1:5]), max(numbers[1:5])
-    if spec.task not in {"detect", "pose"} or len(numbers) > 5 and spec.task == "detect":
+    if spec.task not in {"detect", "pose"} or (len(numbers) > 5 and spec.task == "detect"):
         low, high = min(numbers[1:]), max(numbers[1:])
     if low < -OVERSHOOT or high > 1 + OVERSHOOT:
         return "coord_oob", class_id, f"coordinate {low if low < -OVERSHOOT else high:g} outside 0..1"

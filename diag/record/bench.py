@@ -72,13 +72,28 @@ def _versions() -> Values:
 
 
 def _torchvision() -> Values:
-    """One call of a compiled operator: it does not exist when torch and torchvision come from different builds."""
-    import torch
-    import torchvision
+    """Load torchvision's compiled operators and call one: both fail when torch and torchvision are of two builds.
 
+    The package itself is not imported: it takes 3 s more (it pulls in torch._dynamo), and it hides a failed load.
+    """
+    import importlib.util
+    from importlib.metadata import version
+    from pathlib import Path
+
+    import torch
+
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'torchvision'")
+    torch.ops.load_library(str(Path(spec.origin).parent / "_C.so"))
     boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 4.1], [8.0, 8.0, 9.0, 9.0]])
-    kept = torchvision.ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist()
-    return {"torchvision": torchvision.__version__, "nms_ok": kept == [0, 2]}
+    kept = torch.ops.torchvision.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist()
+    built_for = int(torch.ops.torchvision._cuda_version())  # 13000 for CUDA 13.0, -1 for a CPU build
+    return {
+        "torchvision": version("torchvision"),
+        "nms_ok": kept == [0, 2],
+        "cuda": f"{built_for // 1000}.{built_for % 1000 // 10}" if built_for > 0 else None,
+    }
 
 
 def _cuda(device: str) -> Values:
@@ -163,17 +178,18 @@ def _step(ask: Values, device: str) -> Values:
     torch.manual_seed(0)
     model = DetectionModel(ask["model"], nc=80, verbose=False).to(device).train()
     model.args = get_cfg()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
-    scaler = torch.amp.GradScaler("cuda", enabled=gpu and ask.get("amp", True))
+    weights = [p for p in model.parameters() if p.requires_grad]
     first_batch = _batch(torch, 1 if not gpu else ask["batch"], ask["imgsz"], device)
 
     def step(batch: Values) -> float:
-        with torch.autocast("cuda", enabled=scaler.is_enabled()):
+        with torch.autocast("cuda", enabled=gpu and bool(ask.get("amp", True))):
             loss = model(batch)[0].sum()
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
+        loss.backward()
+        # A bare gradient step: torch.optim would import torch._dynamo, which takes 2 to 3 s.
+        with torch.no_grad():
+            torch._foreach_add_(weights, [w.grad for w in weights], alpha=-1e-6)
+        for weight in weights:
+            weight.grad = None
         return float(loss.item())  # also waits for the GPU
 
     started = time.perf_counter()

@@ -1,0 +1,138 @@
+"""The health summary: `health/latest.{json,md}` of the workspace and `health.json` of the run, after every stage."""
+
+import dataclasses
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from diag import codec
+from diag.errors import InputError
+from diag.model.check import StageResult, Status, worst
+from diag.model.run import ExitCause, RunRecord
+from diag.render.health import markdown
+
+SCHEMA_VERSION = 1
+STAGES = ("check", "data", "smoke", "train", "analyze", "report")
+
+
+def now() -> str:
+    """The time as ISO 8601 with zone, to the second."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+class Health:
+    """Collects what is known and writes it. A stage that was not reached is `skip`, one that runs is `unknown`."""
+
+    def __init__(self, workspace: Path, run_dir: Path | None, overrides: dict[str, Any]) -> None:
+        self._workspace = workspace
+        self._run_dir = run_dir
+        self.document: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "updated": "",
+            "verdict": "running",
+            "run": {
+                "id": run_dir.name if run_dir else None,
+                "dir": str(run_dir) if run_dir else None,
+                "started": now(),
+                "ended": None,
+                "pid": os.getpid(),
+                "overrides": overrides,
+            },
+            "environment": {},
+            **{name: {"status": Status.SKIP, "reason": "not reached"} for name in STAGES},
+            "findings": [],
+            "exit_cause": ExitCause("running"),
+        }
+
+    def begin(self, stage: str) -> None:
+        """A stage starts: if nothing more is ever written, the summary says that it was running."""
+        self.document[stage] = {"status": Status.UNKNOWN, "reason": "running"}
+        self.write()
+
+    def update(self, stage: str, **values: Any) -> None:
+        """More of a running stage (progress), and write."""
+        self.document[stage] |= values
+        self.write()
+
+    def end(self, result: StageResult) -> None:
+        """A stage has ended."""
+        self.document[result.name] = {
+            "status": result.status,
+            "reason": result.reason,
+            "seconds": round(result.seconds, 3),
+            **result.details,
+        }
+        self.write()
+
+    def finish(self, cause: ExitCause, findings_verdict: str = "") -> str:
+        """The run is over: set the verdict (pass, warn, fail, unknown) and the exit cause; returns the verdict."""
+        statuses = [Status(self.document[name]["status"]) for name in STAGES]
+        verdict = worst(statuses)
+        if cause.kind != "finished":
+            verdict = Status.FAIL
+        elif findings_verdict in {Status.FAIL, Status.WARN}:
+            verdict = worst([verdict, Status(findings_verdict)])
+        self.document["verdict"] = {Status.INFO: "pass", Status.SKIP: "unknown"}.get(verdict, verdict.value)
+        self.document["exit_cause"] = cause
+        self.document["run"]["ended"] = now()
+        self.write()
+        return str(self.document["verdict"])
+
+    def write(self) -> None:
+        """Write all copies atomically."""
+        self.document["updated"] = now()
+        folder = self._workspace / "health"
+        try:
+            codec.write_json(folder / "latest.json", self.document)
+            codec.write_text(folder / "latest.md", markdown(codec.plain(self.document)))
+            if self._run_dir:
+                codec.write_json(self._run_dir / "health.json", self.document)
+        except OSError as error:
+            raise InputError(
+                f"the workspace {self._workspace} can't be written: {error.strerror or error}; "
+                "check its owner and free space, or choose another with --workspace DIR"
+            ) from error
+
+
+def close_vanished(workspace: Path) -> str | None:
+    """If the latest summary says "running" but its process is gone, set its cause to `killed`.
+
+    Returns the id of the run that vanished (power cut, kill -9 of the container), else None.
+    """
+    path = workspace / "health" / "latest.json"
+    try:
+        document = codec.read_json(path, dict)
+    except (OSError, InputError):
+        return None
+    run = document.get("run") or {}
+    cause = document.get("exit_cause") or {}
+    pid = run.get("pid")
+    if cause.get("kind") != "running" or not isinstance(pid, int) or _alive(pid):
+        return None
+    document["exit_cause"] = ExitCause(
+        "killed", detail="the process went away without a word (kill -9, power, container)"
+    )
+    document["verdict"] = "fail"
+    codec.write_json(path, document)
+    run_dir = Path(str(run.get("dir") or "/nonexistent"))
+    if run_dir.is_dir():
+        codec.write_json(run_dir / "health.json", document)
+        mark_run(run_dir, document["exit_cause"])
+    return str(run.get("id"))
+
+
+def mark_run(run_dir: Path, cause: ExitCause) -> None:
+    """Set how a run ended in its run.json; a run without one is left alone."""
+    path = run_dir / "run.json"
+    if path.exists():
+        record = codec.read_json(path, RunRecord)
+        codec.write_json(path, dataclasses.replace(record, exit_cause=cause, ended=now()))
+
+
+def _alive(pid: int) -> bool:
+    """True if the pid is a living diag process (a container's pids start over, so the name counts)."""
+    try:
+        return b"diag" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,163 @@
+"""Ultralytics trainers that record their stages: one mixin, one importable class per task.
+
+The seams are methods, since Ultralytics fires no event between forward, backward and optimizer. The mixin
+owns one attribute, `_diag`, because the trainer's own names (last, stop, plots ...) are easy to overwrite.
+"""
+
+import sys
+from typing import Any
+
+from ultralytics.engine.trainer import BaseTrainer
+from ultralytics.models.rtdetr.train import RTDETRTrainer
+from ultralytics.models.yolo.classify import ClassificationTrainer
+from ultralytics.models.yolo.detect import DetectionTrainer
+from ultralytics.models.yolo.obb import OBBTrainer
+from ultralytics.models.yolo.pose import PoseTrainer
+from ultralytics.models.yolo.segment import SegmentationTrainer
+
+from diag.model.trace import Stage
+from diag.record.recorder import Recorder
+
+
+class Profiled(BaseTrainer):
+    """Mixin that turns the training loop's boundaries into laps."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._diag = Recorder.from_environment()
+        self._diag.between(Stage.STARTUP)
+        super().__init__(*args, **kwargs)
+
+    def train(self) -> Any:
+        if getattr(self, "ddp", False):  # this process only starts the ranks; each of them records itself
+            return super().train()
+        try:
+            result = super().train()
+        except BaseException as error:
+            self._diag.end(type(error).__name__)
+            raise
+        self._diag.end("finished")
+        return result
+
+    def run_callbacks(self, event: str) -> None:
+        diag = self._diag
+        if event == "on_train_epoch_start":
+            diag.epoch_start(self.epoch, self.batch_size)
+        elif event == "on_train_batch_start":
+            diag.batch_start()
+        super().run_callbacks(event)
+        if event == "on_train_batch_end":
+            diag.batch_end(self.epochs, len(self.train_loader))
+            self._diag_stop()
+        elif event in {"on_train_epoch_end", "on_fit_epoch_end", "on_train_end"}:
+            diag.between()
+        elif event == "on_train_start":
+            diag.between()
+            diag.mark("train_start", self._diag_facts())
+
+    def preprocess_batch(self, batch: Any) -> Any:
+        batch = super().preprocess_batch(batch)
+        self._diag.transferred()
+        return batch
+
+    def _setup_train(self, *args: Any) -> None:
+        super()._setup_train(*args)
+        # `scaler.scale(loss)` is the only call between forward and backward, in every release and precision.
+        scale, recorder = self.scaler.scale, self._diag
+
+        def scale_and_record(outputs: Any) -> Any:
+            recorder.forward_done()
+            return scale(outputs)
+
+        self.scaler.scale = scale_and_record
+
+    def _get_memory(self, *args: Any, **kwargs: Any) -> Any:
+        # Called for the progress bar: the first thing after backward in a batch without an optimizer step.
+        self._diag.backward_done()
+        return super()._get_memory(*args, **kwargs)
+
+    def optimizer_step(self) -> None:
+        self._diag.backward_done()
+        super().optimizer_step()
+        self._diag.optimizer_done()
+
+    def validate(self) -> Any:
+        self._diag.between()
+        result = super().validate()
+        self._diag.between(Stage.VALIDATE)
+        self._diag_stop()
+        return result
+
+    def save_model(self) -> Any:
+        self._diag.between()
+        result = super().save_model()
+        self._diag.between(Stage.CHECKPOINT)
+        return result
+
+    def _handle_nan_recovery(self, epoch: int) -> bool:
+        recovered = bool(super()._handle_nan_recovery(epoch))
+        if recovered:
+            self._diag.mark("nan_recovery", {"epoch": epoch})
+        return recovered
+
+    def final_eval(self) -> None:
+        self._diag.final_eval()
+        super().final_eval()
+        self._diag.between()
+
+    def _diag_facts(self) -> dict[str, Any]:
+        loader = self.train_loader
+        return {
+            "batches": len(loader),
+            "images": len(loader.dataset),
+            "workers": loader.num_workers,
+            "batch": self.batch_size,
+            "device": str(self.device),
+            "amp": bool(self.amp),
+            "accumulate": self.accumulate,
+        }
+
+    def _diag_stop(self) -> None:
+        """Leave at a boundary after SIGTERM. `trainer.stop = True` would strip the optimizer from last.pt."""
+        if self._diag.stop_requested:
+            print("diag: stopped by SIGTERM at a batch boundary; last.pt stays resumable", file=sys.stderr)
+            sys.exit(143)
+
+
+class ProfiledDetectionTrainer(Profiled, DetectionTrainer):
+    """detect"""
+
+
+class ProfiledSegmentationTrainer(Profiled, SegmentationTrainer):
+    """segment"""
+
+
+class ProfiledPoseTrainer(Profiled, PoseTrainer):
+    """pose"""
+
+
+class ProfiledOBBTrainer(Profiled, OBBTrainer):
+    """obb"""
+
+
+class ProfiledClassificationTrainer(Profiled, ClassificationTrainer):
+    """classify"""
+
+
+class ProfiledRTDETRTrainer(Profiled, RTDETRTrainer):
+    """RT-DETR detect"""
+
+
+_TRAINERS = {
+    "detect": ProfiledDetectionTrainer,
+    "segment": ProfiledSegmentationTrainer,
+    "pose": ProfiledPoseTrainer,
+    "obb": ProfiledOBBTrainer,
+    "classify": ProfiledClassificationTrainer,
+}
+
+
+def trainer_for(model: Any) -> type[Profiled]:
+    """The recording trainer class for an Ultralytics model object."""
+    if type(model).__name__ == "RTDETR":
+        return ProfiledRTDETRTrainer
+    return _TRAINERS[model.task]

@@ -1,0 +1,87 @@
+"""Stage `train`: Ultralytics in a child process, its output shown and kept, its end explained."""
+
+import time
+from typing import Any
+
+from diag.child import run_child
+from diag.health import mark_run
+from diag.load.results import read_results
+from diag.model.check import StageResult, Status
+from diag.model.run import Epochs
+from diag.stages.context import Context, save_args
+from diag.stages.environment import child_env
+from diag.stages.progress import Progress, read_progress
+
+WHAT = "train, and record where every second goes"
+
+SUMMARY_EVERY_S = 10.0
+
+
+def run(context: Context) -> StageResult:
+    """Train as `context.args` say; sets `facts["exit_cause"]` and the run's end in run.json."""
+    start = last = time.monotonic()
+    save_args(context)
+    weights = context.workspace / "weights"
+    weights.mkdir(parents=True, exist_ok=True)
+
+    def on_tick() -> None:
+        nonlocal last
+        if time.monotonic() - last > SUMMARY_EVERY_S:
+            last = time.monotonic()
+            context.health.update("train", progress=_plain(read_progress(context.run_dir)))
+
+    ended = run_child(
+        "diag.record.launch",
+        [str(context.run_dir)],
+        console=context.run_dir / "console.log",
+        env=child_env(context.workspace, context.stopper),
+        stopper=context.stopper,
+        cwd=weights,
+        screen=context.screen.stream,
+        on_tick=on_tick,
+    )
+    context.facts["exit_cause"] = ended.cause
+    mark_run(context.run_dir, ended.cause)
+    results = context.run_dir / "ultralytics" / "results.csv"
+    epochs = read_results(results) if results.exists() else None
+    progress = read_progress(context.run_dir)
+    details: dict[str, Any] = {
+        "progress": _plain(progress),
+        "epochs_done": len(epochs.rows) if epochs else 0,
+        "best": best_metrics(epochs),
+        "weights": {
+            name: str(path)
+            for name in ("best", "last")
+            if (path := context.run_dir / "ultralytics" / "weights" / f"{name}.pt").exists()
+        },
+    }
+    done = f"{details['epochs_done']} epochs"
+    if details["best"]:
+        done += ", best " + ", ".join(f"{k} {v:.3f}" for k, v in details["best"].items() if k != "epoch")
+    if ended.cause.kind == "finished":
+        return StageResult("train", Status.PASS, done, time.monotonic() - start, details)
+    reached = f" at {progress}" if progress else " before the first batch"
+    reason = f"{ended.cause.detail or ended.cause.kind}{reached}; {done} finished"
+    return StageResult("train", Status.FAIL, reason, time.monotonic() - start, details)
+
+
+def best_metrics(epochs: Epochs | None) -> dict[str, float]:
+    """The metrics of the epoch with the best main metric: mAP50 and mAP50-95 (of masks, if there are), or top-1."""
+    if not epochs or not epochs.rows:
+        return {}
+    names = {
+        "mAP50": ("metrics/mAP50(M)", "metrics/mAP50(P)", "metrics/mAP50(B)"),
+        "mAP50-95": ("metrics/mAP50-95(M)", "metrics/mAP50-95(P)", "metrics/mAP50-95(B)"),
+        "top1": ("metrics/accuracy_top1",),
+    }
+    columns = {short: next((c for c in long if c in epochs.columns), "") for short, long in names.items()}
+    main = columns["mAP50-95"] or columns["top1"]
+    rows = [row for row in epochs.rows if row.values.get(main, float("nan")) == row.values.get(main)]
+    if not main or not rows:
+        return {}
+    best = max(rows, key=lambda row: row.values[main])
+    return {"epoch": best.epoch, **{short: best.values[c] for short, c in columns.items() if c in best.values}}
+
+
+def _plain(progress: Progress | None) -> dict[str, int] | None:
+    return vars(progress) if progress else None
