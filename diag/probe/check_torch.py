@@ -17,15 +17,21 @@ def torch_import(part: Section) -> Check:
     return Check("torch.import", Status.PASS, value, facts=dict(values))
 
 
-def torch_vision(part: Section) -> Check:
-    """Do torch and torchvision come from one build? A compiled operator (NMS) is called and its result compared."""
-    ok = not part.error and part.values.get("nms_ok")
-    if ok:
-        return Check("torch.vision", Status.PASS, f"torchvision {part.values['torchvision']}, NMS correct")
-    value = part.error or "NMS gives a wrong result"
-    reason = "torch and torchvision come from different builds"
-    remedy = "install both from one lock: scripts/setup"
-    return Check("torch.vision", Status.FAIL, value, "NMS correct", reason, remedy, "env.torchvision_mismatch")
+def torch_vision(part: Section, torch_cuda: str | None) -> Check:
+    """Do torch and torchvision come from one build? Its compiled operators are loaded, NMS is called and its result
+    compared, and both must be built for the same CUDA major (torchvision refuses to be imported otherwise).
+    """
+    remedy, reason = "install both from one lock: scripts/setup", "torch and torchvision come from different builds"
+    expected, finding = "one build, NMS correct", "env.torchvision_mismatch"
+    if part.error or not part.values.get("nms_ok"):
+        value = part.error or "NMS gives a wrong result"
+        return Check("torch.vision", Status.FAIL, value, expected, reason, remedy, finding)
+    built_for, facts = part.values.get("cuda"), dict(part.values)
+    value = f"torchvision {part.values['torchvision']}, NMS correct"
+    if built_for and torch_cuda and built_for.partition(".")[0] != torch_cuda.partition(".")[0]:
+        value = f"torchvision for CUDA {built_for}, torch for CUDA {torch_cuda}"
+        return Check("torch.vision", Status.FAIL, value, expected, reason, remedy, finding, facts=facts)
+    return Check("torch.vision", Status.PASS, value, expected, facts=facts)
 
 
 def torch_numerics(part: Section) -> Check:

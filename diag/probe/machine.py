@@ -206,7 +206,11 @@ def questions(m: Machine) -> list[Question]:
             lambda: network.weights(plan, places, offline=settings.offline(), reachable=network.reach),
         ),
         Question("torch.import", lambda: check_torch.torch_import(m.child.section("torch")), long_s),
-        Question("torch.vision", lambda: check_torch.torch_vision(m.child.section("torchvision")), long_s),
+        Question(
+            "torch.vision",
+            lambda: check_torch.torch_vision(m.child.section("torchvision"), m.torch()["torch_cuda"]),
+            long_s,
+        ),
         gpu_check(
             "gpu.driver",
             lambda: check_cuda.gpu_driver(m.torch(), m.nvml(), m.signs().kernel_driver, capability()),

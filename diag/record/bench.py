@@ -85,7 +85,11 @@ def _torchvision() -> Values:
     spec = importlib.util.find_spec("torchvision")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'torchvision'")
-    torch.ops.load_library(str(Path(spec.origin).parent / "_C.so"))
+    libraries = sorted(Path(spec.origin).parent.glob("_C*.so"))  # _C.so, from 0.29 on _C_stable.so
+    for library in libraries:
+        torch.ops.load_library(str(library))
+    if not libraries:
+        import torchvision  # noqa: F401  # a layout that is not known here: the slow way
     boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 4.1], [8.0, 8.0, 9.0, 9.0]])
     kept = torch.ops.torchvision.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist()
     built_for = int(torch.ops.torchvision._cuda_version())  # 13000 for CUDA 13.0, -1 for a CPU build

@@ -108,7 +108,7 @@ int nvmlDeviceGetRemappedRows(void *handle, unsigned *a, unsigned *b, unsigned *
 }
 int nvmlDeviceGetPciInfo_v3(void *handle, char *info) {
     ASK(handle);
-    snprintf(info + 36, 32, "%s", text);  // char busIdLegacy[16], five unsigned, char busId[32]
+    snprintf(info + 36, 32, "%.31s", text);  // char busIdLegacy[16], five unsigned, char busId[32]
     return 0;
 }
 int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long *m) {  // total, free, used

@@ -118,5 +118,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     ),
     "exclusive mode": A100.gpu(nvmlDeviceGetComputeMode=3),
     "prohibited mode": A100.gpu(nvmlDeviceGetComputeMode=2),
-    "V100": V100,
+    "all at once": replace(V100, driver="470.256.02", cuda=11040).gpu(
+        nvmlDeviceGetMemoryInfo_v2={"total": 16 * GIB, "used": 6 * GIB, "free": 10 * GIB, "reserved": 0},
+        nvmlDeviceGetComputeRunningProcesses_v3=((4242, 6 * GIB),),
+        nvmlDeviceGetCurrentClocksEventReasons=0x40 | 0x8,
+        nvmlDeviceGetCurrPcieLinkGeneration=1,
+    ),
 }
