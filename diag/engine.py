@@ -107,21 +107,25 @@ def check_overrides(rules: Sequence[Rule], overrides: Overrides) -> None:
         if id not in known:
             raise ConfigError(f"rules: {id}: no such rule{_mean(id, known)}")
         for name, value in change.items():
-            if name == "enabled" and isinstance(value, bool):
-                continue
-            if name == "severity" and value in list(Severity):
-                continue
-            if name not in known[id]:
-                hint = (
-                    "; it is one of true, false"
-                    if name == "enabled"
-                    else _mean(name, [*known[id], "enabled", "severity"])
-                )
-                raise ConfigError(f"rules: {id}.{name}: no such threshold or value{hint}")
-            default = known[id][name]
+            _check_value(f"rules: {id}.{name}", name, value, known[id])
+
+
+def _check_value(where: str, name: str, value: object, thresholds: Mapping[str, Any]) -> None:
+    match name:
+        case "enabled":
+            if not isinstance(value, bool):
+                raise ConfigError(f"{where}: one of true, false")
+        case "severity":
+            if value not in list(Severity):
+                raise ConfigError(f"{where}: one of {', '.join(Severity)}")
+        case _ if name not in thresholds:
+            hint = _mean(name, [*thresholds, "enabled", "severity"])
+            raise ConfigError(f"{where}: no such threshold or value{hint}")
+        case _:
+            default = thresholds[name]
             fits = isinstance(value, str) if isinstance(default, str) else isinstance(value, (int, float))
-            if not fits or isinstance(value, bool) != isinstance(default, bool):
-                raise ConfigError(f"rules: {id}.{name}: {value!r} is not like its default {default!r}")
+            if not fits or isinstance(value, bool) != isinstance(default, bool) or value != value:  # noqa: PLR0124
+                raise ConfigError(f"{where}: {value!r} is not like its default {default!r}")
 
 
 def view_thresholds() -> dict[str, Any]:

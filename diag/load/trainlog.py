@@ -6,11 +6,11 @@ from pathlib import Path
 from diag.load.read import UnreadableError, read_text
 from diag.model.trace import Lap, Stage
 
-_NUMBER = r"[=:\s]\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(ms|us|s\b|sec)?"
+_NUMBER = r"[\"'\s]{0,2}[=:\s]\s{0,4}([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(ms|us|s\b|sec)?"
 _FIELDS = {
-    Stage.DATA_WAIT: re.compile(rf"\b(?:data_?loader|data|load)(?:_?time)?{_NUMBER}", re.I),
-    Stage.FORWARD: re.compile(rf"\bmodel(?:_?time)?{_NUMBER}", re.I),
-    Stage.OPTIMIZER: re.compile(rf"\boptim(?:izer)?(?:_?time)?{_NUMBER}", re.I),
+    Stage.DATA_WAIT: re.compile(rf"\b(?:data_?loader|data|load)(?:[_ ]?time)?{_NUMBER}", re.I),
+    Stage.FORWARD: re.compile(rf"\bmodel(?:[_ ]?time)?{_NUMBER}", re.I),
+    Stage.OPTIMIZER: re.compile(rf"\boptim(?:izer)?(?:[_ ]?time)?{_NUMBER}", re.I),
 }
 _EPOCH = re.compile(r"\bepoch\W{0,3}(\d{1,7})", re.I)
 _UNITS = {"ms": 1e-3, "us": 1e-6}

@@ -85,14 +85,17 @@ class _Page:
             for item in evidence.skipped_files:
                 self.wrap(words.clean(item), "  ", "    ")
             for reason, ids in words.skip_groups(report, self.lang):
-                self.wrap(f"{reason} {self.paint(', '.join(ids), 'dim')}", "  ", "    ")
+                self.wrap(reason, "  ", "    ")
+                self.wrap(", ".join(ids), "    ", style="dim")
         if report.crashed:
             self.head(self.ui("crashed"))
             for crash in report.crashed:
                 self.wrap(f"{words.clean(crash.id)}: {words.clean(crash.error)}", "  ", "    ")
 
     def head(self, title: str, note: str = "") -> None:
-        self.lines += ["", self.paint(title, "bold") + (f"  {self.paint(note, 'dim')}" if note else "")]
+        self.lines += ["", self.paint(title, "bold")]
+        if note:
+            self.wrap(note, "  ", style="dim")
 
     def table(self, rows: Sequence[Sequence[str]], *, bars: Sequence[float] = ()) -> None:
         widths = [max(_width(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -105,11 +108,12 @@ class _Page:
             line = "  " + "  ".join(cells) + bar
             self.lines.append(self.paint(line.rstrip(), "dim") if number == 0 else line.rstrip())
 
-    def wrap(self, sentence: str, first: str, rest: str | None = None) -> None:
+    def wrap(self, sentence: str, first: str, rest: str | None = None, *, style: str = "") -> None:
         rest = first if rest is None else rest
-        self.lines += textwrap.wrap(
+        lines = textwrap.wrap(
             sentence, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-        ) or [first]
+        )
+        self.lines += [self.paint(line, style) if style else line for line in lines]
 
     def cut(self, line: str) -> str:
         return line if len(line) <= self.width - 3 else line[: self.width - 4] + "…"

@@ -50,7 +50,7 @@ def loader_bound(
         fixes.append(Fix("cache", {"cache": "disk"}))
     imgsz = args.get("imgsz") if args else None
     fixes.append(Fix("smaller_images" if imgsz is not None else "small_files"))
-    case = "cpu" if in_process else "workers" if workers is not None else "unknown"
+    case = "cpu" if in_process else "workers" if workers is not None and cpus else "unknown"
     return Hit(
         values={
             "case": case,

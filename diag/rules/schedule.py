@@ -27,7 +27,8 @@ def lr0_ignored(
     """optimizer=auto overrides lr0: the LR column shows another learning rate than was asked for.
 
     Only a lr0 that somebody chose counts (given on the command line, or not the default 0.01). factor:
-    the largest LR of the weights differs from it by this much: low; medium and high from the other two on.
+    the largest LR of the weights differs from it by this much: low; medium from medium_factor on, high
+    from high_factor on.
     """
     if str(args.get("optimizer", "auto")).lower() != "auto":
         return None

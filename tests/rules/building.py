@@ -27,8 +27,8 @@ def evidence(raw: dict[str, Any]) -> Evidence:
             case "curves":
                 made["curves"] = make_curves(value)
             case "steps":
-                value = dict(value)
-                laps = make_laps(value.pop("count"), value)
+                stages = {k: v for k, v in value.items() if k != "count"}
+                laps = make_laps(value["count"], stages)
                 made["steps"] = step_stats(laps, file="trace/rank0.jsonl")
             case "ledger":
                 seconds = {Stage(k): float(v) for k, v in value.items()}

@@ -3,6 +3,8 @@
 import ast
 import csv
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from diag.engine import evaluate
 from diag.model.finding import Finding, Report
 from diag.render import console, jsonfile, markdown, words
 from diag.rules import broken_plugins, load_rules
-from tests.rules.building import evidence
+from rules.building import evidence
 
 CASES = Path(__file__).parent / "cases"
 RULES = {rule.id: rule for rule in load_rules()}
@@ -122,3 +124,8 @@ def test_missing_evidence_never_crashes_a_rule() -> None:
     assert report.findings == ()
     assert report.verdict == "unknown"
     assert len(report.skipped) == len(RULES)
+
+
+def test_the_docs_are_up_to_date() -> None:
+    done = subprocess.run([sys.executable, settings.ROOT / "scripts/sync_docs.py", "--check"], check=False)
+    assert done.returncode == 0, "run scripts/sync_docs"

@@ -1,0 +1,91 @@
+"""What people see: verdict and primary first, tables that line up, nothing hidden, nothing unsafe."""
+
+import unicodedata
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diag.engine import evaluate
+from diag.messages import LANGUAGES
+from diag.model.evidence import Evidence, Ledger, StepStats
+from diag.model.finding import Crash, Finding, Report
+from diag.model.run import RunRecord, TrainArgs
+from diag.model.trace import Stage
+from diag.render import console, jsonfile, markdown, words
+
+MEAN = {Stage.DATA_WAIT: 0.3, Stage.TRANSFER: 0.01, Stage.FORWARD: 0.1, Stage.BACKWARD: 0.1, Stage.OPTIMIZER: 0.01}
+EVIDENCE = Evidence(
+    run=RunRecord("r1", 1, "2026-01-02T03:04:05Z", {"data": "my data.yaml", "epochs": 3}, {}),
+    args=TrainArgs({"workers": 2, "device": 0, "imgsz": 640}),
+    steps=StepStats(100, 90, MEAN, MEAN, MEAN, sum(MEAN.values()), "trace/rank0.jsonl"),
+    ledger=Ledger({Stage.STARTUP: 5.0, Stage.FORWARD: 52.0, Stage.VALIDATE: 3900.0}, 3957.0),
+    path="runs/r1",
+)
+REPORT = evaluate(EVIDENCE)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_verdict_comes_first_and_the_primary_before_the_tables(lang: str) -> None:
+    page = markdown.report(REPORT, EVIDENCE, lang=lang)
+    assert page.startswith("# ")
+    assert page.index("speed.val_dominates") < page.index("|")
+    text = console.report(REPORT, EVIDENCE, lang=lang)
+    assert text.index("speed.val_dominates") < text.index("trace/rank0.jsonl")
+
+
+def test_the_fix_is_a_command_that_can_be_typed() -> None:
+    assert "scripts/train data='my data.yaml' epochs=3 plots=False" in console.report(REPORT, EVIDENCE)
+
+
+def test_every_end_of_a_rule_is_shown() -> None:
+    report = replace(REPORT, crashed=(Crash("data.class_oob", "KeyError: 'x'"),))
+    for text in (console.report(report, EVIDENCE), markdown.report(report, EVIDENCE)):
+        for shown in ("speed.loader_bound", "Could not be judged", "env.version_drift", "data.class_oob", "KeyError"):
+            assert shown in text
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_tables_line_up(lang: str) -> None:
+    lines = console.report(REPORT, EVIDENCE, lang=lang).splitlines()
+    rows = [line.split("█")[0].rstrip() for line in lines if line.endswith("█") and "%" in line]
+    widths = {sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in row) for row in rows[:3]}
+    assert len(widths) == 1
+
+
+def test_lines_fit_the_terminal() -> None:
+    for width in (60, 80, 100):
+        for line in console.report(REPORT, EVIDENCE, width=width).splitlines():
+            assert len(line) <= max(width, 110)
+
+
+def test_colour_only_when_asked_for() -> None:
+    assert "\x1b[" in console.report(REPORT, EVIDENCE, color=True)
+    assert "\x1b[" not in console.report(REPORT, EVIDENCE, color=False)
+
+
+def test_an_empty_report_is_honest() -> None:
+    report = Report((), (), (), ())
+    for text in (console.report(report, Evidence(path="x")), markdown.report(report, Evidence(path="x"))):
+        assert "nothing could be judged" in text
+    assert jsonfile.report_dict(report, Evidence())["verdict"] == "unknown"
+
+
+@given(st.text(max_size=80))
+def test_no_text_of_a_run_escapes(text: str) -> None:
+    line = words.clean(text)
+    assert all(unicodedata.category(c) != "Cc" for c in line)
+    escaped = markdown.escape(line)
+    assert "<" not in escaped
+    finding = Finding("disk.full", REPORT.findings[0].severity, REPORT.findings[0].confidence, {"line": text}, (), ())
+    report = Report((finding,), (), (), ())
+    assert "\x1b" not in console.report(report, Evidence(path=text))
+    assert "\n<" not in markdown.report(report, Evidence(path=text))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.2144, "0.214 s"), (12.34, "12.3 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")]
+)
+def test_durations(seconds: float, said: str) -> None:
+    assert words.duration(seconds) == said
