@@ -13,6 +13,7 @@ from diag.model.views import StepViews
 from diag.rules import broken_plugins, load_rules, step_views
 from diag.rules.base import Rule
 
+_UNHARMED = {"finished", "running", "stopped"}
 Overrides = Mapping[str, Mapping[str, Any]]
 """Rule id -> threshold name -> value; also `enabled` and `severity`."""
 
@@ -52,7 +53,13 @@ def evaluate(evidence: Evidence, *, overrides: Overrides | None = None, rules: S
         views = _views(evidence, findings, changes.get(step_views.ID, {}))
     except Exception as error:
         crashed.append(Crash(step_views.ID, f"{type(error).__name__}: {error}"))
-    return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views)
+    return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views, _conclusive(evidence))
+
+
+def _conclusive(evidence: Evidence) -> bool:
+    """Whether silence means that all is well: something was measured, and the run did not fail."""
+    known = any(fact is not None for fact in (evidence.steps, evidence.curves, evidence.dataset))
+    return known and (evidence.run is None or evidence.run.exit_cause.kind in _UNHARMED)
 
 
 def _ask(rule: Rule, evidence: Evidence, thresholds: Mapping[str, Any]) -> Verdict:

@@ -1,5 +1,6 @@
 """The engine: four ends of a rule, causes over symptoms, order, overrides."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from diag.engine import evaluate
 from diag.errors import ConfigError
 from diag.model.evidence import Evidence, StepStats
 from diag.model.finding import Confidence, Hit, Severity, Skip, Verdict
-from diag.model.run import TrainArgs
+from diag.model.run import ExitCause, RunRecord, TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import Rule, rule
 
@@ -92,6 +93,14 @@ def test_a_wrong_override_is_named(overrides: dict[str, dict[str, Any]], message
     with pytest.raises(ConfigError) as error:
         evaluate(ARGS, rules=[make("rule.one", Hit())], overrides=overrides)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [("finished", "pass"), ("stopped", "pass"), ("failed", "unknown")])
+def test_silence_about_a_failed_run_is_no_pass(kind: str, verdict: str) -> None:
+    run = RunRecord("r", 1, "", {}, {}, exit_cause=ExitCause(kind))
+    evidence = replace(_steps(0.1, 0.8, 0.01), run=run)
+    assert evaluate(evidence).verdict == verdict
+    assert evaluate(replace(evidence, steps=None)).verdict == "unknown"
 
 
 def _steps(wait: float, model: float, optimizer: float) -> Evidence:

@@ -21,8 +21,8 @@ KINDS: dict[str, re.Pattern[str]] = {
         r"|unable to (open|write|mmap|allocate).*(shm|shared memory)",
         "disk_full": r"No space left on device|Errno 28\b|Disk quota exceeded",
         "port_in_use": r"Address already in use|EADDRINUSE|Errno 98\b",
-        "autoinstall": r"AutoUpdate success|attempting AutoUpdate|Successfully installed ",
-        "tensorboard_on": r"TensorBoard: (Start with|model graph)|Start Tensorboard with",
+        "autoinstall": r"AutoUpdate success|attempting AutoUpdate",
+        "tensorboard_on": r"^TensorBoard: |Start Tensorboard with",
         "cache_unwritable": r"Cache directory .* is not writable|is not writeable.*cache not saved|cache not saved",
         "weights_missing": r"Download failure for|ConnectionError|Failed to resolve|Name or service not known"
         r"|Temporary failure in name resolution|Max retries exceeded|not connected to the internet",

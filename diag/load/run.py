@@ -72,8 +72,8 @@ def _load_file(path: Path) -> Evidence:
     else:
         laps = reader.read(path, read_trainlog) or ()
         console = reader.read(path, lambda p: read_console(p, name=path.name))
-        if laps:
-            reader.skipped.clear()
+        if laps or (console and console.lines):
+            reader.skipped.clear()  # it is one of the two kinds; that it is not the other is no fault
         evidence = Evidence(
             steps=step_stats(laps, file=path.name), console=console if console and console.lines else None
         )

@@ -119,14 +119,16 @@ class Report:
     crashed: tuple[Crash, ...]
     steps: StepViews | None = None
     """The threshold view and the share view of the step times; None without step times."""
+    conclusive: bool = True
+    """False if too little is known to call the run good: no step times, curves or data audit, or it failed."""
 
     @property
     def verdict(self) -> str:
         """`fail` with a high or critical finding, `warn` with a medium one, `pass` when rules
-        could answer and found nothing worse than low, else `unknown`."""
+        could answer, found nothing worse than low and know enough for it, else `unknown`."""
         worst = max((f.severity.rank for f in self.findings), default=-1)
         if worst >= Severity.HIGH.rank:
             return "fail"
         if worst >= Severity.MEDIUM.rank:
             return "warn"
-        return "pass" if self.findings or self.passed else "unknown"
+        return "pass" if self.conclusive and (self.findings or self.passed) else "unknown"

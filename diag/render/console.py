@@ -32,6 +32,7 @@ class _Page:
             f"{self.paint(self.ui(verdict), verdict)}  {words.headline(report, self.lang)}",
             self.paint(words.clean(evidence.path), "dim"),
         ]
+        self.wrap(words.ending(evidence, self.lang), "")
         explained = {id for f in report.findings for id in f.explains}
         for number, finding in enumerate((f for f in report.findings if f.id not in explained), 1):
             self.lines.append("")

@@ -27,6 +27,8 @@ def report(report: Report, evidence: Evidence, *, lang: str = "en") -> str:
         "",
         f"{_ICONS[verdict]} **{text(lang, 'ui', verdict)}**: {words.headline(report, lang)}",
     ]
+    if ended := words.ending(evidence, lang, escape):
+        lines += ["", ended]
     explained = {id for f in report.findings for id in f.explains}
     roots = [f for f in report.findings if f.id not in explained]
     if roots:

@@ -117,6 +117,15 @@ def where_note(steps: StepStats, lang: str, escape: Escape = str) -> str:
     return text(lang, "ui", "where_note", facts | {"file": escape(clean(steps.file))})
 
 
+def ending(evidence: Evidence, lang: str, escape: Escape = str) -> str:
+    """How the recorded run ended, if that was not as planned; else empty."""
+    cause = evidence.run.exit_cause if evidence.run else None
+    if cause is None or cause.kind in {"finished", "running"}:
+        return ""
+    detail = clean(cause.detail or cause.evidence)
+    return f"{text(lang, 'ui', 'ended')}: {escape(clean(cause.kind))}" + (f" ({escape(detail)})" if detail else "")
+
+
 def step_rows(steps: StepStats, lang: str) -> list[tuple[str, str, str, str, float]]:
     """Stage, mean, median and share of a steady step; the last cell is the share as a number."""
     model_only = Stage.LOG not in steps.mean_s and Stage.BACKWARD not in steps.mean_s

@@ -202,6 +202,7 @@ def not_learning(
     lr = max((v for v in curves.lr if math.isfinite(v)), default=None)
     return Hit(
         values={
+            "case": "known" if lr and math.isfinite(curves.train_fall) else "unknown",
             "best": curves.best,
             "epochs": curves.rows,
             "fall": curves.train_fall if math.isfinite(curves.train_fall) else None,

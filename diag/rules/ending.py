@@ -82,7 +82,13 @@ def early_stopped(curves: Curves, args: TrainArgs | None, console: Console | Non
         (at for at in curves.stop_at.get(fitness, ()) if at == curves.rows - (patience or 0)), curves.best_at
     )
     return Hit(
-        values={"epochs": curves.rows, "planned": planned, "best_epoch": curves.epoch(best_at), "patience": patience},
+        values={
+            "case": "known" if planned and patience else "unknown",
+            "epochs": curves.rows,
+            "planned": planned,
+            "best_epoch": curves.epoch(best_at),
+            "patience": patience,
+        },
         evidence=(Source(curves.file, curves.line(best_at)), *sources(console, ("early_stop",), limit=1)),
     )
 

@@ -62,7 +62,7 @@ def torch_cpu(
     banner = (Source(console.file, line.line, line.text) for line in console.of("banner")[:1]) if console else ()
     case = "build" if cpu_build else "hidden" if baseline and baseline.gpu_triage == "hidden" else "device"
     return Hit(
-        values={"case": case, "torch": software.torch if software else None},
+        values={"case": case, "torch": _torch(baseline, console)},
         fixes=(Fix("cuda_build") if cpu_build else Fix("check_gpu"), Fix("device", {"device": 0})),
         evidence=(*said, *banner)
         or (Source(_MACHINE, text=f"cuda_usable: {baseline.cuda_usable if baseline else None}"),),
@@ -78,7 +78,12 @@ def version_drift(baseline: Baseline) -> Verdict:
     if not drift:
         return None
     return Hit(
-        values={"count": len(drift), "packages": "; ".join(drift[:5]), "stack": baseline.software.stack or None},
+        values={
+            "case": "known" if baseline.software.stack else "unknown",
+            "count": len(drift),
+            "packages": "; ".join(drift[:5]),
+            "stack": baseline.software.stack or None,
+        },
         fixes=(Fix("rebuild"),),
         evidence=(Source(_MACHINE, text="; ".join(drift[:3])),),
     )
@@ -116,9 +121,13 @@ def cache_unwritable(dataset: Dataset | None, console: Console | None) -> Verdic
 
 
 @rule("env.weights_missing", Severity.HIGH)
-def weights_missing(console: Console, curves: Curves | None) -> Verdict:
+def weights_missing(console: Console | None, run: RunRecord | None, curves: Curves | None) -> Verdict:
     """Weights or data had to be downloaded and the network was not reachable."""
+    if console is None and run is None:
+        return Skip("no_evidence", {"missing": "console, run"})
     said = sources(console, ("weights_missing",))
+    if not said and run is not None and "Download failure" in run.exit_cause.detail:
+        said = (Source("run.json", text=run.exit_cause.detail),)
     if not said or curves is not None:
         return None
     return Hit(values={"line": said[0].text}, fixes=(Fix("local"), Fix("offline")), evidence=said)
@@ -131,3 +140,11 @@ def port_in_use(console: Console, curves: Curves | None) -> Verdict:
     if not said or curves is not None:
         return None
     return Hit(values={"line": said[0].text}, fixes=(Fix("stale"), Fix("other_port")), evidence=said)
+
+
+def _torch(baseline: Baseline | None, console: Console | None) -> str | None:
+    """The version of torch from the machine facts, else from the banner."""
+    if baseline is not None and baseline.software.torch:
+        return baseline.software.torch
+    words = console.banner.split() if console else []
+    return next((word.removeprefix("torch-") for word in words if word.startswith("torch-")), None)

@@ -22,13 +22,14 @@ def gpu_oom(run: RunRecord | None, console: Console | None, args: TrainArgs | No
         return None
     died = _died(run, "gpu_oom") or curves is None
     batch, imgsz = (args.get("batch"), args.get("imgsz")) if args else (None, None)
+    case = "unknown" if batch is None or imgsz is None else "died" if died else "went_on"
     fixes = [Fix("smaller_batch", {"batch": max(1, batch // 2)})] if isinstance(batch, int) and batch > 1 else []
     if isinstance(imgsz, int) and imgsz > 320:
         fixes.append(Fix("smaller_imgsz", {"imgsz": max(320, imgsz // 64 * 32)}))
     if args is not None and args.get("amp", True) is False:
         fixes.append(Fix("amp", {"amp": True}))
     return Hit(
-        values={"case": "died" if died else "went_on", "batch": _word(batch), "imgsz": _word(imgsz)},
+        values={"case": case, "batch": _word(batch), "imgsz": _word(imgsz)},
         fixes=tuple(fixes) or (Fix("smaller_model"),),
         evidence=seen,
         severity=Severity.CRITICAL if died else Severity.MEDIUM,
@@ -52,7 +53,11 @@ def ram_oom(
     host = baseline.host if baseline else None
     limit = (host.memory_limit_bytes or host.memory_total_bytes) if host else None
     return Hit(
-        values={"workers": _word(workers), "limit_gib": limit / 2**30 if limit else None},
+        values={
+            "case": "known" if limit and workers is not None else "unknown",
+            "workers": _word(workers),
+            "limit_gib": limit / 2**30 if limit else None,
+        },
         fixes=(*fixes, Fix("more_memory")),
         evidence=seen,
     )
@@ -77,7 +82,12 @@ def shm_small(
     if isinstance(workers, int) and workers > 1:
         fixes.append(Fix("fewer_workers", {"workers": workers // 2}))
     return Hit(
-        values={"need_mib": need, "have_mib": have / 2**20 if have else None, "workers": _word(workers)},
+        values={
+            "case": "known" if need and have else "unknown",
+            "need_mib": need,
+            "have_mib": have / 2**20 if have else None,
+            "workers": _word(workers),
+        },
         fixes=tuple(fixes),
         evidence=seen,
     )

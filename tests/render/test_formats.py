@@ -68,7 +68,7 @@ def test_colour_only_when_asked_for() -> None:
 def test_an_empty_report_is_honest() -> None:
     report = Report((), (), (), ())
     for text in (console.report(report, Evidence(path="x")), markdown.report(report, Evidence(path="x"))):
-        assert "nothing could be judged" in text
+        assert "too little is known" in text
     assert jsonfile.report_dict(report, Evidence())["verdict"] == "unknown"
 
 

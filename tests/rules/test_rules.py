@@ -3,6 +3,7 @@
 import ast
 import csv
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from diag.render import console, jsonfile, markdown, words
 from diag.rules import broken_plugins, load_rules
 from rules.building import evidence
 
+HOLE = re.compile("(^|[\\s(\uff08])\\?")
 CASES = Path(__file__).parent / "cases"
 RULES = {rule.id: rule for rule in load_rules()}
 
@@ -71,6 +73,7 @@ def _tell(report: Report, case: dict[str, Any]) -> None:
         for sentence in (told.title, told.cause, *(a.sentence for a in told.advice)):
             assert sentence
             assert "{" not in sentence
+            assert not HOLE.search(sentence), f"a number is missing: {sentence}"
             assert finding.id not in sentence  # the fallback for a missing sentence
         assert told.title in markdown.report(report, evidence(case["evidence"]), lang=lang).replace("\\", "")
         assert finding.id in console.report(report, evidence(case["evidence"]), lang=lang)
