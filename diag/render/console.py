@@ -1,6 +1,6 @@
 """The report in a terminal: the verdict first, then what to change, then the numbers behind it."""
 
-import textwrap
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -14,6 +14,10 @@ _COLORS = {
     "pass": "32;1", "low": "36", "info": "36", "unknown": "35;1", "dim": "2", "bold": "1", "change": "32",
 }  # fmt: skip
 _BAR = 20
+# A wide character with the closing punctuation after it, or a word with the spaces after it.
+_WORDS = re.compile(
+    r"[\u2e80-\u9fff\uff00-\uffef][\u3001\u3002\uff0c\uff1a\uff1b\uff09]*|[^\s\u2e80-\u9fff\uff00-\uffef]+\s*|\s+"
+)
 
 
 def report(report: Report, evidence: Evidence, *, lang: str = "en", color: bool = False, width: int = 100) -> str:
@@ -44,7 +48,7 @@ class _Page:
     def finding(self, number: int, finding: Finding, evidence: Evidence, report: Report) -> None:
         told = words.story(finding, self.lang)
         tag = f"{self.ui(finding.severity)} · {finding.id} · {self.ui('confidence.' + finding.confidence)}"
-        for n, part in enumerate(textwrap.wrap(told.title, self.width - 4)):
+        for n, part in enumerate(_wrap(told.title, self.width - 4)):
             self.lines.append((f"{number}. " if n == 0 else "   ") + self.paint(part, "bold"))
         self.lines.append("   " + self.paint(tag, finding.severity))
         self.wrap(told.cause, "   ")
@@ -111,9 +115,7 @@ class _Page:
 
     def wrap(self, sentence: str, first: str, rest: str | None = None, *, style: str = "") -> None:
         rest = first if rest is None else rest
-        lines = textwrap.wrap(
-            sentence, self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-        )
+        lines = _wrap(sentence, self.width, first, rest)
         self.lines += [self.paint(line, style) if style else line for line in lines]
 
     def cut(self, line: str) -> str:
@@ -124,6 +126,17 @@ class _Page:
 
     def paint(self, line: str, name: str) -> str:
         return f"\x1b[{_COLORS[name]}m{line}\x1b[0m" if self.color and line else line
+
+
+def _wrap(sentence: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    """Lines of at most `width` columns; a line may end at a space or beside a wide character."""
+    lines, line, empty = [], first, True
+    for word in _WORDS.findall(sentence):
+        if not empty and _width(line + word.rstrip()) > width:
+            lines.append(line.rstrip())
+            line, empty = rest, True
+        line, empty = line + (word.lstrip() if empty and lines else word), False
+    return lines if empty else [*lines, line.rstrip()]
 
 
 def _width(cell: str) -> int:

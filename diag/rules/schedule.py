@@ -36,7 +36,7 @@ def lr0_ignored(
     chosen = "lr0" in run.overrides if run is not None else lr0 != DEFAULT_LR0
     lrs = [v for v in curves.lr if math.isfinite(v) and v > 0]
     if not isinstance(lr0, (int, float)) or not lrs or lr0 <= 0:
-        return Skip("no_losses")
+        return Skip("no_lr")
     real = max(lrs)
     ratio = max(real / lr0, lr0 / real)
     if not chosen or ratio < factor:
