@@ -11,7 +11,7 @@ from diag.errors import InputError
 from diag.load import load_run
 from diag.model.trace import Stage
 from diag.render import console, jsonfile, markdown
-from load.conftest import CSV, laps
+from tests.load.conftest import CSV, laps
 
 Make = Callable[..., Path]
 

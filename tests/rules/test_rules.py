@@ -17,7 +17,7 @@ from diag.engine import evaluate
 from diag.model.finding import Finding, Report
 from diag.render import console, jsonfile, markdown, words
 from diag.rules import broken_plugins, load_rules
-from rules.building import evidence
+from tests.rules.building import evidence
 
 HOLE = re.compile("(^|[\\s(\uff08])\\?")
 CASES = Path(__file__).parent / "cases"
