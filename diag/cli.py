@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Train Ultralytics models and say what is slow, what is broken, why, and what to change.",
         epilog="\n".join(["commands:", *(f"  {n:9} {h}" for n, h in COMMANDS.items())])
         + "\n\nexamples:\n  diag check\n  diag pipeline data=my/data.yaml model=yolo11n.pt epochs=50\n"
-        "  diag analyze workspace/runs/20260102-030405\n\n`diag COMMAND --help` shows a command's options and examples.",
+        "  diag analyze workspace/runs/20260102-030405\n\n`diag COMMAND --help` shows options and examples.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"diag {__version__}")

@@ -105,8 +105,9 @@ def close_vanished(workspace: Path) -> str | None:
         document = codec.read_json(path, dict)
     except (OSError, InputError):
         return None
-    run = document.get("run") or {}
-    cause = document.get("exit_cause") or {}
+    run, cause = document.get("run"), document.get("exit_cause")
+    if not isinstance(run, dict) or not isinstance(cause, dict):
+        return None
     pid = run.get("pid")
     if cause.get("kind") != "running" or not isinstance(pid, int) or _alive(pid):
         return None

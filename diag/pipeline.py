@@ -58,6 +58,7 @@ def run_pipeline(
             raise
         screen.line(f"run {context.run_dir}")
         try:
+            _peek(context)
             return _run_steps(context, stages)
         except InputError as error:
             _close(context, ExitCause("input_error", error.exit_code, detail=str(error)))
@@ -66,6 +67,14 @@ def run_pipeline(
             kind = "failed" if isinstance(error, DiagError) else "internal_error"
             _close(context, ExitCause(kind, 3, detail=f"{type(error).__name__}: {error}"))
             raise
+
+
+def _peek(context: Context) -> None:
+    try:
+        data.peek(context)
+    except InputError as error:
+        context.health.end(StageResult("data", Status.FAIL, str(error)))
+        raise
 
 
 def _run_steps(context: Context, stages: Sequence[str]) -> int:

@@ -41,7 +41,8 @@ def run_report(context: Context) -> StageResult:
     path = context.run_dir / "report.md"
     codec.write_json(context.run_dir / "report.json", jsonfile.report_dict(report, evidence))
     codec.write_text(path, markdown.report(report, evidence))
-    context.screen.line(console.report(report, evidence, color=context.screen.colour))
+    if evidence.console or evidence.steps:  # without a training there is nothing to read but the stages above
+        context.screen.line(console.report(report, evidence, color=context.screen.colour))
     return StageResult("report", Status.PASS, str(path), time.monotonic() - start)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from diag import codec, settings
 from diag.child import Stopper
+from diag.dataset.catalog import is_shipped_model, shipped_dataset
 from diag.dataset.demo import make_demo
 from diag.dataset.resolve import DataSpec, resolve
 from diag.errors import InputError
@@ -54,7 +55,7 @@ def begin(words: list[str], workspace: Path, screen: Screen, stopper: Stopper, *
     task = task_of(overrides)
     model = overrides.get("model") or default_model(task)
     defaults = load_defaults(settings.CONFIGS / "train" / ("default.yaml" if overrides.get("data") else "demo.yaml"))
-    args = {**defaults, "model": _model_path(str(model), cwd), **{k: v for k, v in overrides.items() if k != "model"}}
+    args = {**defaults, "model": _model_path(str(model), cwd, workspace), **{k: v for k, v in overrides.items() if k != "model"}}
     args.pop("task", None)
     run_dir = _new_run_dir(workspace, str(args.pop("name", "") or ""))
     stack, sha256 = settings.stack()
@@ -76,16 +77,18 @@ def save_args(context: Context) -> None:
 def resolve_data(context: Context) -> DataSpec:
     """The data set of this run, drawn first if it is the demo. Raises InputError."""
     if context.spec is None:
-        data = context.args.get("data")
+        data = str(context.args.get("data"))
         if context.demo:
             if context.task not in {"detect", "segment"}:
                 raise InputError(f"the demo data set has no {context.task} labels; give your own with data=")
             data = str(make_demo(context.workspace / "datasets" / f"demo-{context.task}", context.task))
-        context.spec = resolve(str(data), context.task, cwd=context.cwd, datasets_dir=context.workspace / "datasets")
+        elif not (context.cwd / data).exists() and (shipped := shipped_dataset(data)):
+            data = str(shipped)
+        context.spec = resolve(data, context.task, cwd=context.cwd, datasets_dir=context.workspace / "datasets")
     return context.spec
 
 
-def _model_path(model: str, cwd: Path) -> str:
+def _model_path(model: str, cwd: Path, workspace: Path) -> str:
     """An existing local file as an absolute path; anything else as it is, for Ultralytics to find or fetch."""
     path = Path(model).expanduser()
     path = path if path.is_absolute() else cwd / path
@@ -95,6 +98,12 @@ def _model_path(model: str, cwd: Path) -> str:
         raise InputError(f"model={model}: no such file")
     if Path(model).suffix not in {".yaml", ".yml", *WEIGHT_SUFFIXES}:
         raise InputError(f"model={model}: expected a .yaml (from scratch) or .pt (weights), e.g. model=yolo11n.pt")
+    if path.suffix in {".yaml", ".yml"} and not is_shipped_model(model):
+        raise InputError(f"model={model}: no such file, and Ultralytics ships no model of this name")
+    if path.suffix in WEIGHT_SUFFIXES and (workspace / "weights" / model).is_file():
+        return str(workspace / "weights" / model)
+    if path.suffix in WEIGHT_SUFFIXES and settings.offline():
+        raise InputError(f"model={model}: not here, and OFFLINE is set; put it into {workspace / 'weights'}")
     return model
 
 

@@ -1,0 +1,50 @@
+"""Real runs of the real command, small enough to be run by everybody."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from diag import settings
+
+SHARED = settings.ROOT.parent / "shared"
+DIAG = settings.ROOT / ".venv" / "bin" / "diag"
+TINY = ("epochs=2", "imgsz=64", "batch=16", "device=cpu", "plots=False")
+
+Diag = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One workspace for all runs, so that the demo set and the settings are made once."""
+    return tmp_path_factory.mktemp("workspace")
+
+
+@pytest.fixture
+def diag(workspace: Path) -> Diag:
+    """diag("train", "epochs=1") runs the installed command in the shared workspace."""
+
+    def call(*args: str, workspace: Path = workspace, **env: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "WORKSPACE": str(workspace), "OFFLINE": "1", **env}
+        environment.pop("PYTHONPATH", None)
+        return subprocess.run(
+            [str(DIAG), *args], capture_output=True, text=True, check=False, env=environment, timeout=600, cwd=workspace
+        )
+
+    return call
+
+
+def summary(workspace: Path) -> dict[str, Any]:
+    """latest.json, valid by its schema."""
+    document: dict[str, Any] = json.loads((workspace / "health" / "latest.json").read_text())
+    jsonschema.validate(document, json.loads((settings.CONFIGS / "health.schema.json").read_text()))
+    return document
+
+
+assert sys.version_info[:2] == (3, 11)

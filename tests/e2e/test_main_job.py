@@ -1,0 +1,172 @@
+"""The main job on real input: what is written, what is said, and how every end is told."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import DIAG, SHARED, TINY, Diag, summary
+
+
+@pytest.fixture(scope="module")
+def run(workspace: Path) -> Path:
+    """One whole pipeline on the demo set; its run directory."""
+    env = {**os.environ, "WORKSPACE": str(workspace), "OFFLINE": "1"}
+    done = subprocess.run([str(DIAG), "pipeline", *TINY], capture_output=True, text=True, check=False, env=env, timeout=600)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    for name in ("check", "data", "smoke", "train", "analyze", "report"):
+        assert re.search(rf"(PASS|WARN) {name}: ", done.stdout), name
+    return Path(summary(workspace)["run"]["dir"])
+
+
+def test_the_run_directory_is_complete(run: Path) -> None:
+    names = "run.json baseline.json check.json data.json smoke.json health.json console.log train.log trace/rank0.jsonl"
+    more = "report.md report.json ultralytics/args.yaml ultralytics/results.csv ultralytics/weights/last.pt"
+    assert [n for n in f"{names} {more}".split() if not (run / n).stat().st_size] == []
+    assert list((run / "ultralytics").glob("events.out.tfevents*"))
+
+
+def test_the_summary_tells_the_whole_story(run: Path, workspace: Path) -> None:
+    document = summary(workspace)
+    assert document["exit_cause"]["kind"] == "finished"
+    assert document["verdict"] in {"pass", "warn", "fail"}  # two epochs may rightly be called undertrained
+    assert len(document["check"]["checks"]) >= 15
+    assert document["data"]["splits"]["train"]["images"] == 240
+    assert [v["status"] for v in document["smoke"]["verdicts"]] == ["pass"] * 6
+    assert document["train"]["epochs_done"] == 2
+    assert document["environment"]["software"]["lock_sha256"]
+    assert document["findings"]
+    page = (workspace / "health" / "latest.md").read_text()
+    assert "| train | PASS |" in page
+
+
+def test_laps_of_a_real_run_touch_and_cover_the_wall_clock(run: Path) -> None:
+    lines = [json.loads(line) for line in (run / "trace" / "rank0.jsonl").read_text().splitlines()]
+    spans: list[tuple[int, int]] = []
+    for record in lines:
+        if record["k"] == "laps":
+            spans.append((record["t"], record["t"] + sum(ns for _, ns in record["l"])))
+    assert all(a[1] == b[0] for a, b in pairwise(spans))
+    assert spans[0][0] == lines[0]["t"]
+    assert sum(end - start for start, end in spans) == spans[-1][1] - spans[0][0]
+    names = {stage for record in lines if record["k"] == "laps" for stage, _ in record["l"]}
+    assert names >= {"startup", "data_wait", "transfer", "forward", "backward", "optimizer", "log", "validate", "checkpoint"}
+    assert "other" not in names
+
+
+def test_train_log_suits_the_fields_usual_one_liners(run: Path) -> None:
+    lines = (run / "train.log").read_text().splitlines()
+    assert len(lines) == 2 * 15
+    assert all(re.search(r"dataloader: ([\d.]+)s", line) for line in lines)
+    assert all(re.search(r"epoch \d/2 batch \d+/15 \| dataloader: .*, model: .*, optimizer: ", line) for line in lines)
+
+
+def test_nothing_is_written_beside_the_data(run: Path, workspace: Path) -> None:
+    demo = workspace / "datasets" / "demo-detect"
+    assert {p.name for p in demo.rglob("*.cache")} == set()
+
+
+def test_analyze_gives_one_json_object(run: Path, diag: Diag) -> None:
+    done = diag("analyze", str(run), "--format", "json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert {"verdict", "findings", "skipped", "crashed"} <= set(document)
+    assert document["crashed"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said", "kind"),
+    [
+        (["epoch=3"], 2, "did you mean epochs=?", "input_error"),
+        (["data=/nope.yaml"], 2, "no such file", "input_error"),
+        (["model=foo.yaml"], 2, "Ultralytics ships no model of this name", "input_error"),
+        (["model=yolo11n.pt"], 2, "OFFLINE is set", "input_error"),
+        (["data=coco8.yaml"], 2, "not downloaded because OFFLINE is set", "input_error"),
+        (["device=0"], 1, "device=0", "check_failed"),
+    ],
+)
+def test_wrong_input_is_one_clear_line_and_a_summary(
+    tmp_path: Path, diag: Diag, words: list[str], code: int, said: str, kind: str
+) -> None:
+    done = diag("pipeline", *words, workspace=tmp_path)
+    assert done.returncode == code
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    document = summary(tmp_path)
+    assert (document["verdict"], document["exit_cause"]["kind"]) == ("fail", kind)
+
+
+def test_json_mode_keeps_stdout_for_the_document(tmp_path: Path, diag: Diag) -> None:
+    done = diag("pipeline", "epoch=3", "--format", "json", workspace=tmp_path)
+    assert json.loads(done.stdout) == summary(tmp_path)
+
+
+def start(workspace: Path, *words: str) -> subprocess.Popen[str]:
+    """A training in the background, as far as its third batch."""
+    env = {**os.environ, "WORKSPACE": str(workspace), "OFFLINE": "1"}
+    args = [str(DIAG), "train", *TINY, "epochs=50", *words]
+    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        logs = list((workspace / "runs").glob("*/train.log"))
+        if logs and len(logs[0].read_text().splitlines()) > 20:
+            return process
+        time.sleep(0.2)
+    raise AssertionError(process.communicate()[0])
+
+
+def test_sigterm_ends_at_a_batch_with_a_resumable_checkpoint(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=100)
+    assert process.returncode == 143, out[-2000:]
+    document = summary(tmp_path)
+    assert (document["exit_cause"]["kind"], document["exit_cause"]["signal"]) == ("stopped", "SIGTERM")
+    import torch
+
+    last = Path(document["train"]["weights"]["last"])
+    assert torch.load(last, map_location="cpu", weights_only=False)["optimizer"] is not None
+
+
+def test_a_killed_trainer_is_told_and_how_far_it_got(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    trainer = next(pid for pid in children if b"diag.record.launch" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(int(trainer), signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert process.returncode == 1
+    document = summary(tmp_path)
+    assert document["exit_cause"]["kind"] == "killed"
+    assert document["train"]["progress"]["epoch"] >= 2
+    assert document["train"]["epochs_done"] >= 1
+
+
+def test_a_killed_pipeline_leaves_a_summary_and_the_next_run_closes_it(tmp_path: Path, diag: Diag) -> None:
+    process = start(tmp_path)
+    children = [int(p) for p in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    process.kill()
+    for pid in children:  # the trainer is in a session of its own
+        os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    before = summary(tmp_path)
+    assert (before["verdict"], before["train"]["status"]) == ("running", "unknown")
+    done = diag("train", "epoch=3", workspace=tmp_path)
+    assert f"the last run ({before['run']['id']}) went away" in done.stdout
+    closed = json.loads((Path(before["run"]["dir"]) / "health.json").read_text())
+    assert closed["exit_cause"]["kind"] == "killed"
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="not run: no ../shared")
+def test_a_read_only_segmentation_set_trains(tmp_path: Path, workspace: Path, diag: Diag) -> None:
+    data = SHARED / "data" / "coco128-seg" / "data.yaml"
+    before = sorted(p.relative_to(SHARED / "data") for p in (SHARED / "data").rglob("*"))
+    done = diag("train", f"data={data}", "model=yolo11n-seg.yaml", "epochs=1", "imgsz=64", "batch=32", "plots=False")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert summary(workspace)["train"]["epochs_done"] == 1
+    assert sorted(p.relative_to(SHARED / "data") for p in (SHARED / "data").rglob("*")) == before
