@@ -59,9 +59,9 @@ def torch_numerics(part: Section) -> Check:
     return Check("torch.numerics", Status.PASS, value, "0 wrong", facts=facts)
 
 
-def torch_step(part: Section) -> Check:
+def torch_step(part: Section, *, busy: float = 0.7) -> Check:
     """How many images per second does a training step take in, without any data loading? Fails on a loss that is
-    not a number; there is no threshold for the speed."""
+    not a number; there is no threshold for the speed. Below `busy` of the CPUs it is said that they were shared."""
     if part.error:
         remedy = "run the same training with a small model and batch to see the whole error"
         return Check(
@@ -75,12 +75,17 @@ def torch_step(part: Section) -> Check:
         )
     v, facts = part.values, dict(part.values)
     what = f"{v['model']}, {v['imgsz']} px, batch {v['batch']}"
+    if v["device"] == "cpu" and v.get("cpu_share", 1.0) < busy:
+        what += f", while other work held the CPUs: it got {v['cpu_share']:.0%} of them"
     value = f"{number_text(v['images_per_s'])} images/s on {v['device']} ({what})"
     if not v["finite"]:
         reason, remedy = "the loss of a synthetic step is not a number", "try amp=False; if that helps, keep it"
         return Check(
             "torch.step", Status.FAIL, value, "a finite loss", reason, remedy, "hw.gpu_wrong_result", facts=facts
         )
+    if not v.get("warm", True):
+        reason = "only the first step was measured: a lower bound"
+        return Check("torch.step", Status.INFO, value, "a finite loss", reason, facts=facts)
     return Check("torch.step", Status.PASS, value, "a finite loss", facts=facts)
 
 

@@ -4,13 +4,13 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from diag import settings
 from diag.model.check import Check, Status
 from diag.model.hardware import Baseline, Gpu, Software
 from diag.probe import check_cuda, check_gpu, check_host, check_torch, images, network, stack, storage
-from diag.probe.child import Child, Section
+from diag.probe.child import Section
 from diag.probe.gpu import TRAINABLE, Diagnosis, GpuSigns, Triage, see_gpu, triage
 from diag.probe.host import HostState
 from diag.probe.nvml import NvmlState
@@ -29,10 +29,26 @@ class Question:
     limit_s: float = 15.0
 
 
+class Sections(Protocol):
+    """What hands out the measurements of the torch child."""
+
+    def section(self, name: str) -> Section:
+        """Wait for one; raises UnreadableError when it will not come."""
+
+
 class Machine:
     """Reads facts lazily; every reader gets the same value, or the reason why there is none."""
 
-    def __init__(self, request: CheckRequest, child: Child, nvml: Once[NvmlState], host: Once[HostState]) -> None:
+    def __init__(
+        self,
+        request: CheckRequest,
+        child: Sections,
+        nvml: Once[NvmlState],
+        host: Once[HostState],
+        *,
+        see: Callable[[], GpuSigns] = see_gpu,
+    ) -> None:
+        self._see = see
         self.request = request
         self.plan = make_plan(request.args)
         self.child = child
@@ -43,8 +59,15 @@ class Machine:
         self.cache_bytes: Once[int | None] = Once("image cache", self._cache_bytes, timeout_s=10)
         self.stack: Once[tuple[Check, stack.Drift]] = Once("stack", self._stack, timeout_s=10)
 
+    def nvml_state(self) -> NvmlState:
+        """What NVML says. That it hangs is an answer, too: the sickest GPU must not hide the rest of the machine."""
+        try:
+            return self.nvml()
+        except UnreadableError as error:
+            return NvmlState(error="unknown", detail=str(error))
+
     def _signs(self) -> GpuSigns:
-        return replace(see_gpu(), nvml_gpus=len(self.nvml().gpus))
+        return replace(self._see(), nvml_gpus=len(self.nvml_state().gpus))
 
     def _cache_bytes(self) -> int | None:
         if not self.plan.cache:
@@ -66,7 +89,7 @@ class Machine:
 
     def gpus(self) -> list[Gpu]:
         """The GPUs that this training would use, as NVML describes them."""
-        return check_gpu.used_gpus(self.nvml().gpus, self.plan, self.signs().cuda_visible_devices)
+        return check_gpu.used_gpus(self.nvml_state().gpus, self.plan, self.signs().cuda_visible_devices)
 
     def torch(self) -> Mapping[str, Any]:
         """Versions and abilities of torch, from the child."""
@@ -91,7 +114,7 @@ class Machine:
 
     def each(self, name: str, judge: Callable[[Gpu], Check]) -> Check:
         """Ask about every GPU that will be used and give one answer."""
-        problem, _ = check_gpu.nvml_problem(self.nvml())
+        problem, _ = check_gpu.nvml_problem(self.nvml_state())
         gpus = self.gpus()
         if problem or not gpus:
             return Check(name, Status.SKIP, reason=problem or "NVML lists no GPU to use")
@@ -99,7 +122,7 @@ class Machine:
 
     def baseline(self) -> Baseline:
         """Everything that could be read; what could not be stays unknown."""
-        state = _or_none(self.nvml) or NvmlState()
+        state = self.nvml_state()
         host, stack_facts = _or_none(self.host), _or_none(self.stack)
         versions, vision = _or_none(self.torch) or {}, self._section("torchvision")
         decoding, step, cuda = _or_none(self.decoding), self._section("step"), self._section("cuda")
@@ -150,18 +173,17 @@ def questions(m: Machine) -> list[Question]:
 
     def capability() -> str | None:
         gpus = m.gpus()
-        part = m.cuda()
-        return gpus[0].compute_capability if gpus else (part.values.get("capability") if part else None)
+        if gpus and gpus[0].compute_capability:
+            return gpus[0].compute_capability
+        part = _or_none(m.cuda)
+        return part.values.get("capability") if part else None
 
     def driver() -> str:
-        return m.nvml().driver or m.signs().kernel_driver
+        return m.nvml_state().driver or m.signs().kernel_driver
 
     def clocks(gpu: Gpu) -> Check:
         step = _or_none(lambda: m.child.section("step"))
         loaded = step.values.get("clocks_event_reasons") if step and gpu is m.gpus()[0] else None
-        return check_gpu_clocks(gpu, loaded)
-
-    def check_gpu_clocks(gpu: Gpu, loaded: int | None) -> Check:
         return check_cuda.gpu_clocks(gpu.clocks_event_reasons, loaded, gpu.temperature_c)
 
     def pcie() -> Check:
@@ -185,7 +207,7 @@ def questions(m: Machine) -> list[Question]:
 
     long_s = 180.0
     return [
-        Question("gpu.visible", lambda: check_gpu.gpu_visible(m.signs(), m.diagnosis(), plan, m.nvml().gpus), 30),
+        Question("gpu.visible", lambda: check_gpu.gpu_visible(m.signs(), m.diagnosis(), plan, m.nvml_state().gpus), 30),
         gpu_check("gpu.memory", lambda: m.each("gpu.memory", check_gpu.gpu_memory), 30),
         gpu_check("gpu.health", lambda: m.each("gpu.health", check_gpu.gpu_health), 30),
         gpu_check("gpu.power", lambda: m.each("gpu.power", check_gpu.gpu_power), 30),
@@ -213,11 +235,11 @@ def questions(m: Machine) -> list[Question]:
         ),
         gpu_check(
             "gpu.driver",
-            lambda: check_cuda.gpu_driver(m.torch(), m.nvml(), m.signs().kernel_driver, capability()),
+            lambda: check_cuda.gpu_driver(m.torch(), m.nvml_state(), m.signs().kernel_driver, capability()),
             long_s,
         ),
         gpu_check("gpu.arch", lambda: check_cuda.gpu_arch(m.torch(), capability(), _name(m), driver()), long_s),
-        gpu_check("gpu.compute", lambda: check_cuda.gpu_compute(m.torch(), m.cuda(), len(m.nvml().gpus)), long_s),
+        gpu_check("gpu.compute", lambda: check_cuda.gpu_compute(m.torch(), m.cuda(), len(m.nvml_state().gpus)), long_s),
         gpu_check("gpu.pcie", pcie, long_s),
         Question("torch.numerics", lambda: check_torch.torch_numerics(m.child.section("numerics")), long_s),
         Question("torch.step", lambda: check_torch.torch_step(m.child.section("step")), long_s),

@@ -68,6 +68,8 @@ def disk_free(
     value = f"{bytes_text(disk.free_bytes)} free of {bytes_text(disk.total_bytes)}"
     facts = {"free_bytes": disk.free_bytes, "need_bytes": need, "free_inodes_share": round(inodes, 3)}
     expected = f">= {bytes_text(need)} for this run"
+    if not disk.total_bytes:
+        return Check("disk.free", Status.UNKNOWN, reason="the workspace's file system reports no size")
     if disk.free_bytes < need:
         status, reason = Status.FAIL, "the run ends with `No space left on device`"
     elif inodes < 0.05:

@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from fakes.scenarios import Fails, Scenario
+from tests.fakes.scenarios import Fails, Scenario
 
 NOT_SUPPORTED, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_FOUND = 3, 7, 2, 6
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.nvml import FakeNvml
-from fakes.scenarios import Fails, Scenario
+
+from tests.fakes.nvml import FakeNvml
+from tests.fakes.scenarios import Fails, Scenario
 
 FAKES = Path(__file__).parent.parent / "fakes"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.scenarios import SCENARIOS
 
-from probe.conftest import to_text
+from tests.fakes.scenarios import SCENARIOS
+from tests.probe.conftest import to_text
 
 QUICK = ("imgsz=64", "batch=1")
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.nvml import FakeNvml
-from fakes.scenarios import A100, GIB, SCENARIOS, T4, V100, Scenario
 
 from diag.model.check import Check, Status
 from diag.model.hardware import Gpu
@@ -16,6 +14,8 @@ from diag.probe.child import Section
 from diag.probe.gpu import GpuSigns, Triage, see_gpu, triage
 from diag.probe.nvml import NvmlState, read_nvml
 from diag.probe.plan import Plan, make_plan
+from tests.fakes.nvml import FakeNvml
+from tests.fakes.scenarios import A100, GIB, SCENARIOS, T4, V100, Scenario
 
 Use = Callable[[Scenario], FakeNvml]
 CU13: Mapping[str, Any] = {

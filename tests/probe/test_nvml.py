@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from fakes.nvml import FakeNvml
-from fakes.scenarios import A100, GEFORCE, GIB, NO_PERMISSION, SCENARIOS, Fails, Scenario
 
 from diag.model.hardware import Gpu
 from diag.probe.nvml import Gap, query, read_nvml
+from tests.fakes.nvml import FakeNvml
+from tests.fakes.scenarios import A100, GEFORCE, GIB, NO_PERMISSION, SCENARIOS, Fails, Scenario
 
 Use = Callable[[Scenario], FakeNvml]
 
