@@ -92,7 +92,7 @@ def section(rule: Rule) -> list[str]:
 
 def fixed_limits() -> list[str]:
     """The classic three lines."""
-    details = " ".join((inspect.getdoc(step_views.step_views) or "").split())
+    details = " ".join((inspect.getdoc(step_views.step_views) or "").partition("\n")[2].split())
     lines = [
         f"## {step_views.ID}",
         "",

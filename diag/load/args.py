@@ -11,6 +11,7 @@ from diag.model.run import TrainArgs
 
 _MAX_BYTES = 1024 * 1024
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*:\s*(.*)")
+_SCIENTIFIC = re.compile(r"[+-]?\d+(?:\.\d*)?[eE][+-]?\d{1,3}")
 _V5_NAMES = {"batch_size": "batch", "img_size": "imgsz", "weights": "model"}
 
 
@@ -32,7 +33,12 @@ def parse_args(text: str) -> dict[str, Any]:
         data = _lines(text)
     if not isinstance(data, dict) or not data:
         raise UnreadableError("holds no `name: value` lines")
-    return {_V5_NAMES.get(str(name), str(name)): value for name, value in data.items()}
+    return {_V5_NAMES.get(str(name), str(name)): _number(value) for name, value in data.items()}
+
+
+def _number(value: object) -> object:
+    """YAML 1.1 takes `1e-3` for a text."""
+    return float(value) if isinstance(value, str) and _SCIENTIFIC.fullmatch(value) else value
 
 
 def _lines(text: str) -> dict[str, Any]:

@@ -41,6 +41,9 @@ class _Reader:
             return None
         try:
             return how(path)
+        except RecursionError:
+            self.skipped.append(f"{self.name(path)}: nested too deeply")
+            return None
         except (UnreadableError, InputError) as error:
             self.skipped.append(f"{self.name(path)}: {str(error).removeprefix(f'{path}: ')}")
             return None
@@ -119,6 +122,8 @@ def _load_folder(base: Path) -> Evidence:
         dataset=dataset,
     )
     if evidence == Evidence():
+        if inner := _runs_below(base):
+            raise InputError(f"{base}: holds runs and is none itself; give one of them: {', '.join(inner)}")
         why = "; ".join(reader.skipped) or "no file of a training run in it"
         raise InputError(f"{base}: {why}; give {ACCEPTED}")
     return replace(evidence, skipped_files=tuple(reader.skipped))
@@ -127,6 +132,14 @@ def _load_folder(base: Path) -> Evidence:
 def _first(folder: Path, *names: str) -> Path | None:
     """The first of these names that exists in the folder (a dangling link exists, too, and is reported)."""
     return next((p for name in names if (p := folder / name).exists() or p.is_symlink()), None)
+
+
+def _runs_below(base: Path, *, limit: int = 5) -> list[str]:
+    """Folders directly below that look like runs, newest first."""
+    marks = ("run.json", "results.csv", "train.log", "console.log")
+    found = [d for d in base.iterdir() if d.is_dir() and any((d / mark).exists() for mark in marks)]
+    found.sort(key=lambda d: d.stat().st_mtime, reverse=True)
+    return [str(d) for d in found[:limit]]
 
 
 def _has_events(folder: Path) -> bool:

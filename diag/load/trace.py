@@ -42,7 +42,7 @@ def parse_trace(data: bytes) -> Trace:
                     marks.append(Mark("start", int(record["t"]), _values(record)))
                 case _:
                     pass  # a kind from a newer recorder
-        except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             lost += 1
     return Trace(tuple(laps), tuple(marks), lost)
 

@@ -4,8 +4,9 @@ import math
 
 from diag.model.curves import Curves
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.run import TrainArgs
+from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
+from diag.rules.facts import from_scratch, pretrained
 
 _STOPPED = ("train.incomplete", "num.nan_loss", "data.no_labels", "data.no_images")
 
@@ -14,6 +15,7 @@ _STOPPED = ("train.incomplete", "num.nan_loss", "data.no_labels", "data.no_image
 def undertrained(
     curves: Curves,
     args: TrainArgs | None,
+    run: RunRecord | None,
     *,
     min_epochs: int = 5,
     min_gain: float = 0.04,
@@ -35,19 +37,19 @@ def undertrained(
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at:
         return Skip("no_score")
+    planned = args.get("epochs") if args else None
+    planned = planned if isinstance(planned, int) and planned > curves.rows else curves.rows
+    if planned > curves.rows and run is not None and run.exit_cause.kind == "running":
+        return Skip("still_running")
     fifth = max(2, round(curves.rows / 5))
     noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth) if curves.best > 0 else math.inf
     late = curves.best_at >= best_after * curves.rows
     if not late or curves.gain < max(min_gain, noise) or curves.val_gain < 0:
         return None
     strong = curves.gain >= medium_gain or (curves.rows <= short_epochs and curves.gain >= short_gain)
-    planned = args.get("epochs") if args else None
-    epochs = planned if isinstance(planned, int) and planned >= curves.rows else curves.rows
-    fixes = [Fix("more_epochs", {"epochs": epochs * 3 if strong else epochs * 2})]
-    if (args is not None and args.get("pretrained", True) is False) or str(args.get("model") if args else "").endswith(
-        "yaml"
-    ):
-        fixes.append(Fix("pretrained", {"pretrained": True}))
+    fixes = [Fix("more_epochs", {"epochs": planned * 3 if strong else planned * 2})]
+    if from_scratch(args):
+        fixes.append(Fix("pretrained", pretrained(args)))
     return Hit(
         values={
             "gain": curves.gain,
@@ -174,6 +176,7 @@ def early_peak(
 @rule("train.not_learning", Severity.CRITICAL, explained_by=_STOPPED)
 def not_learning(
     curves: Curves,
+    args: TrainArgs | None,
     *,
     min_epochs: int = 5,
     max_score: float = 0.02,
@@ -209,6 +212,6 @@ def not_learning(
             "lr": lr,
             "metric": curves.metric_name,
         },
-        fixes=(Fix("labels"), Fix("pretrained", {"pretrained": True}), Fix("more_steps", {"epochs": 100, "nbs": 16})),
+        fixes=(Fix("labels"), Fix("pretrained", pretrained(args)), Fix("more_steps", {"epochs": 100, "nbs": 16})),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
     )

@@ -7,6 +7,7 @@ from diag.model.evidence import Console, Dataset, SplitCounts
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
+from diag.rules.facts import pretrained
 
 Values = dict[str, Value]
 
@@ -117,7 +118,7 @@ def names_invalid(dataset: Dataset) -> Verdict:
 
 
 @rule("data.train_too_small", Severity.MEDIUM, explained_by=("data.no_images", "data.no_labels"))
-def train_too_small(dataset: Dataset, *, min_images: int = 100) -> Verdict:
+def train_too_small(dataset: Dataset, args: TrainArgs | None, *, min_images: int = 100) -> Verdict:
     """Very small training set.
 
     min_images: under about 100 images even a fine-tune memorises; Ultralytics advises 1500 per class.
@@ -128,9 +129,7 @@ def train_too_small(dataset: Dataset, *, min_images: int = 100) -> Verdict:
     if not split.images or split.images >= min_images:
         return None
     values: Values = {"images": split.images, "instances": split.instances, "need": min_images}
-    return Hit(
-        values=values, fixes=(Fix("more_data"), Fix("pretrained", {"pretrained": True})), evidence=_where(dataset)
-    )
+    return Hit(values=values, fixes=(Fix("more_data"), Fix("pretrained", pretrained(args))), evidence=_where(dataset))
 
 
 @rule("data.val_too_small", Severity.MEDIUM, explained_by=("data.no_images", "data.no_labels"))

@@ -1,11 +1,14 @@
 """Small questions that several rules ask of arguments and machine. No rules here."""
 
+import re
 from collections.abc import Iterable
 
 from diag.model.evidence import Console
-from diag.model.finding import Source
+from diag.model.finding import Source, Value
 from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
+
+_OFFICIAL = re.compile(r"(?:.*/)?(yolo\w{1,20}(?:-\w{2,4})?)\.yaml")
 
 
 def asked_cpu(args: TrainArgs | None) -> bool:
@@ -30,6 +33,17 @@ def on_cpu(args: TrainArgs | None, baseline: Baseline | None, console: Console |
     if baseline is not None and baseline.cuda_usable is not None:
         return not baseline.cuda_usable
     return None
+
+
+def from_scratch(args: TrainArgs | None) -> bool:
+    """True if the model started without pretrained weights: a .yaml model, or pretrained=False."""
+    return args is not None and (args.get("pretrained", True) is False or str(args.get("model", "")).endswith(".yaml"))
+
+
+def pretrained(args: TrainArgs | None) -> dict[str, Value]:
+    """The argument that starts from pretrained weights: `model=yolo11n.pt` for `yolo11n.yaml`, else pretrained=True."""
+    found = _OFFICIAL.fullmatch(str(args.get("model", ""))) if args else None
+    return {"model": f"{found[1]}.pt"} if found else {"pretrained": True}
 
 
 def sources(console: Console | None, kinds: Iterable[str], *, limit: int = 3) -> tuple[Source, ...]:

@@ -35,7 +35,8 @@ def loader_bound(
     if wait <= max_share:
         return None
     cpus = baseline.host.cpus_effective if baseline else None
-    workers = int(args.get("workers", 8)) if args else None
+    asked = args.get("workers", 8) if args else None
+    workers = asked if isinstance(asked, int) else None
     in_process = on_cpu(args, baseline)
     if in_process:
         workers = 0

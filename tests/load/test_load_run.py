@@ -43,6 +43,9 @@ def test_a_half_written_last_line_is_counted_and_named(run_dir: Make) -> None:
         ("run_json", b"[]", "not readable"),
         ("baseline_json", b"\xff\xfe\x00", "not readable"),
         ("data_json", b'{"yaml": 1}', "not readable"),
+        ("run_json", b"[" * 100_000, "not readable"),
+        ("run_json", b'{"id":' * 100_000, "not readable"),
+        ("trace_rank0_jsonl", b"[" * 100_000, "no record"),
         ("trace_rank0_jsonl", b"", "empty"),
         ("trace_rank0_jsonl", b"\x00\x01", "no record"),
         ("ultralytics_results_csv", b"\x00\x01\x02", "binary"),
@@ -97,6 +100,13 @@ def test_nothing_recognisable_says_what_is_accepted(tmp_path: Path) -> None:
         load_run(tmp_path)
     with pytest.raises(InputError, match="no such file"):
         load_run(tmp_path / "nowhere")
+
+
+def test_a_folder_of_runs_names_them(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/results.csv").write_text(CSV)
+    with pytest.raises(InputError, match=r"give one of them: .*train$"):
+        load_run(tmp_path)
 
 
 def test_odd_things_in_place_of_files(run_dir: Make) -> None:

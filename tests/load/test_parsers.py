@@ -81,6 +81,7 @@ def test_train_log_lines_of_several_scripts(line: str) -> None:
 def test_args_with_a_broken_tail_are_read_line_by_line() -> None:
     assert parse_args("epochs: 100\nimgsz: [640, 480]\n lr0: 1e-3\non\\runs\\detect\\train26\n")["epochs"] == 100
     assert parse_args("batch_size: 8\nimg_size: [320]\n") == {"batch": 8, "imgsz": [320]}
+    assert parse_args("lr0: 1e-3\nname: 1e\n") == {"lr0": 0.001, "name": "1e"}
     with pytest.raises(UnreadableError):
         parse_args("a: " + "*x " * 200)
 

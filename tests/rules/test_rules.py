@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import settings as settings_
+from hypothesis import strategies as st
 
 from diag import messages, settings
 from diag.engine import evaluate
@@ -132,3 +135,37 @@ def test_missing_evidence_never_crashes_a_rule() -> None:
 def test_the_docs_are_up_to_date() -> None:
     done = subprocess.run([sys.executable, settings.ROOT / "scripts/sync_docs.py", "--check"], check=False)
     assert done.returncode == 0, "run scripts/sync_docs"
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+NAMES = ["device", "workers", "batch", "imgsz", "epochs", "patience", "lr0", "optimizer", "cache", "amp", "model"]
+NAMES += ["close_mosaic", "mosaic", "nbs", "time", "plots", "pretrained"]
+EVERYTHING = {
+    "curves": {
+        "train/box_loss": "3>1 x50",
+        "val/box_loss": "3>1 x20, 1>2 x30",
+        "metrics/mAP50-95(B)": "0.1>0.6 x20, 0.6>0.4 x30",
+        "lr/pg0": "0.01>0.001 x50",
+    },
+    "steps": {"count": 50, "data_wait": 0.05, "forward": 0.05, "optimizer": 0.05},
+    "ledger": {"forward": 50, "validate": 100},
+    "console": "CUDA out of memory\nNo space left on device\nkilled by signal: Killed",
+    "dataset": {"splits": {"train": {"images": 10, "labelled": 3}, "val": {"images": 4, "instances": 3}}},
+    "baseline": {"host": {"cpus_effective": 2.0, "shm_total_bytes": 1}},
+    "run": {"exit_cause": {"kind": "shm_small"}},
+}
+
+
+@settings_(max_examples=60, deadline=None)
+@given(st.dictionaries(st.sampled_from(NAMES), ODD))
+def test_no_argument_value_crashes_a_rule(raw: dict[str, Any]) -> None:
+    made = evidence({**EVERYTHING, "args": raw})
+    report = evaluate(made)
+    assert report.crashed == broken_plugins()
+    assert report.findings
+    console.report(report, made)
+    jsonfile.report_dict(report, made)
