@@ -6,7 +6,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import asked_cpu, asked_gpu, sources
+from diag.rules.facts import asked_gpu, chose_cpu, sources
 
 _NOT_GIVEN = {"not_passed", "utility_only", "no_permission"}
 _GPU_HERE = {"usable", "no_telemetry", "jetson", "hidden"}
@@ -14,13 +14,15 @@ _MACHINE = "baseline.json"
 
 
 @rule("env.docker_no_gpu", Severity.CRITICAL)
-def docker_no_gpu(baseline: Baseline | None, args: TrainArgs | None, console: Console | None) -> Verdict:
+def docker_no_gpu(
+    baseline: Baseline | None, args: TrainArgs | None, console: Console | None, run: RunRecord | None
+) -> Verdict:
     """The host has an NVIDIA GPU, but the container was not given it."""
     said = sources(console, ("docker_no_gpu",))
     triage = baseline.gpu_triage if baseline else ""
     if baseline is None and console is None:
         return Skip("no_evidence", {"missing": "baseline, console"})
-    if not said and (triage not in _NOT_GIVEN or asked_cpu(args)):
+    if not said and (triage not in _NOT_GIVEN or chose_cpu(args, run)):
         return None
     return Hit(
         values={"case": triage if triage in _NOT_GIVEN else "toolkit"},
@@ -40,7 +42,7 @@ def torch_cpu(
     """
     if baseline is None and console is None:
         return Skip("no_evidence", {"missing": "baseline, console"})
-    if asked_cpu(args):
+    if chose_cpu(args, run):
         return None
     said = sources(console, ("no_cuda",))
     software = baseline.software if baseline else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from diag.model.evidence import Console
 from diag.model.finding import Source, Value
 from diag.model.hardware import Baseline
-from diag.model.run import TrainArgs
+from diag.model.run import RunRecord, TrainArgs
 
 _OFFICIAL = re.compile(r"(?:.*/)?(yolo\w{1,20}(?:-\w{2,4})?)\.yaml")
 
@@ -14,6 +14,11 @@ _OFFICIAL = re.compile(r"(?:.*/)?(yolo\w{1,20}(?:-\w{2,4})?)\.yaml")
 def asked_cpu(args: TrainArgs | None) -> bool:
     """True if the user chose the CPU: device=cpu."""
     return args is not None and str(args.get("device", "")).strip().lower() == "cpu"
+
+
+def chose_cpu(args: TrainArgs | None, run: RunRecord | None) -> bool:
+    """True if a person asked for the CPU. The recorded command line knows; args.yaml may hold the fallback."""
+    return asked_cpu(TrainArgs(run.overrides)) if run is not None else asked_cpu(args)
 
 
 def asked_gpu(args: TrainArgs | None) -> bool:
