@@ -38,9 +38,8 @@ def main(run_dir: Path) -> None:
 
 def _summed(loss_items: Any) -> float:
     """The sum of a batch's loss items (a dict in new releases, a tensor in old ones)."""
-    return float(
-        sum(float(v) for v in (loss_items.values() if hasattr(loss_items, "values") else loss_items.flatten()))
-    )
+    items = loss_items.values() if isinstance(loss_items, dict) else loss_items.flatten()
+    return sum(float(item) for item in items)
 
 
 def _predict(last: Path, record: RunRecord, run_dir: Path) -> dict[str, Any]:
