@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from container.engine import GROUP, OWNER, STACK, Engine, Project, command, project
+from tests.container.engine import GROUP, OWNER, STACK, Engine, Project, command, project
 
 
 @pytest.fixture(scope="session")

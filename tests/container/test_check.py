@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from container.engine import Engine
+from tests.container.engine import Engine
 
 pytestmark = pytest.mark.container
 QUICK = ("check", "--format", "json", "imgsz=96", "batch=2")

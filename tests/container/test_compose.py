@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from container.engine import GROUP, OWNER, Engine, Project
+from tests.container.engine import GROUP, OWNER, Engine, Project
 
 pytestmark = pytest.mark.container
 COMPUTE = ("train", "smoke", "check", "shell", "jupyter")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from container.engine import Engine, Project
+from tests.container.engine import Engine, Project
 
 pytestmark = [pytest.mark.container, pytest.mark.usefixtures("gpu_stub")]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from container.engine import ROOT, STACK, Engine, command, docker, project
+from tests.container.engine import ROOT, STACK, Engine, command, docker, project
 
 pytestmark = pytest.mark.container
 

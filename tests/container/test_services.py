@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from container.engine import OWNER, Project
+from tests.container.engine import OWNER, Project
 
 pytestmark = pytest.mark.container
 
