@@ -47,6 +47,8 @@ class Plan:
     device: str = ""
     """As the user wrote it."""
     batch: int = ASSUMED_BATCH
+    auto_batch: bool = False
+    """True where AutoBatch chooses; `batch` is then only assumed."""
     imgsz: int = 640
     workers: int = 8
     workers_given: bool = False
@@ -80,6 +82,7 @@ def make_plan(args: Mapping[str, Any]) -> Plan:
         gpus=gpus,
         device="" if args.get("device") is None else str(args["device"]),
         batch=int(batch) if batch >= 1 else ASSUMED_BATCH,
+        auto_batch=batch < 1,
         imgsz=_imgsz(given.get("imgsz", 640)),
         workers=_number(given, "workers", int, 8),
         workers_given="workers" in given,

@@ -152,6 +152,10 @@ def test_the_child_measures_on_the_gpu_that_was_asked_for() -> None:
     assert (asked["device"], asked["batch"], asked["imgsz"]) == ("cuda:2", 16, 320)
 
 
+def test_a_batch_that_autobatch_chooses_is_measured_small() -> None:
+    assert json.loads(command(make_plan({"batch": -1}))[-1])["batch"] == 4
+
+
 def numerics(device: str, **wrong: int | str) -> Section:
     return Section("numerics", values={"device": device, "size": 64, "wrong": wrong})
 
