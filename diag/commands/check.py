@@ -104,7 +104,7 @@ def lines(check: "Check", *, colour: bool, width: int) -> list[str]:
 
 def _wrapped(text: str, width: int, *, first: str) -> list[str]:
     if not width:
-        return [first.ljust(len(first)) + " ".join(text.split())]
+        return [first + " ".join(text.split())]
     under = " " * (len(first) if first.startswith(" ") else len(_INDENT) + len(first))
     room = width if first.startswith(" ") else width - len(_INDENT)
     rows = textwrap.wrap(text, max(30, room), initial_indent=first, subsequent_indent=under[: max(0, width - 30)])

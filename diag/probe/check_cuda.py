@@ -7,7 +7,7 @@ from diag.model.check import Check, Status
 from diag.model.hardware import Gpu
 from diag.probe.check_gpu import HW_SLOWDOWN, HW_THERMAL, POWER_BRAKE, SW_THERMAL, nvml_problem
 from diag.probe.child import Section
-from diag.probe.compat import Fit, arch_fit, driver_major, needed_driver, stack_for
+from diag.probe.compat import Fit, arch_fit, driver_major, needed_driver, way_out
 from diag.probe.nvml import NvmlState
 
 LANE_GB_S = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.97, 5: 3.94, 6: 7.56}
@@ -34,9 +34,9 @@ def gpu_driver(torch: Mapping[str, Any], state: NvmlState, kernel_driver: str, c
         return Check("gpu.driver", Status.UNKNOWN, value, reason=f"no known minimum for CUDA {cuda}", facts=facts)
     expected = f">= {need} for torch's CUDA {cuda}"
     if have < need:
-        fit = stack_for(driver, capability)
-        other = f"scripts/setup {fit} (docker: build with STACK={fit})" if fit else "no stack fits this driver"
-        remedy = f"update the host's driver to {need} or newer, or use the older stack: {other}"
+        other = way_out(driver, capability)
+        newer = f"update the host's driver to {need} or newer"
+        remedy = f"{newer}, or use the stack that fits it: {other}" if other.startswith("scripts") else other or newer
         reason = "torch can't start CUDA with this driver"
         return Check("gpu.driver", Status.FAIL, value, expected, reason, remedy, "env.driver_old", facts=facts)
     if state.driver_cuda and _numbers(state.driver_cuda) < _numbers(cuda):
@@ -60,12 +60,7 @@ def gpu_arch(torch: Mapping[str, Any], capability: str | None, name: str, driver
     if fit is Fit.PTX:
         reason = "no machine code for this GPU: kernels are compiled at first use, which takes minutes"
         return Check("gpu.arch", Status.WARN, value, expected, reason, "use a newer stack: scripts/setup", facts=facts)
-    stack = stack_for(driver, capability)
-    remedy = (
-        f"scripts/setup {stack} (docker: build with STACK={stack})"
-        if stack
-        else "update the driver to 580, then scripts/setup cu13"
-    )
+    remedy = way_out(driver, capability) or "no stack here runs this GPU: pass device=cpu, or use another GPU"
     reason = "training ends with `no kernel image is available for execution on the device`"
     return Check("gpu.arch", Status.FAIL, value, expected, reason, remedy, "env.no_kernel", facts=facts)
 

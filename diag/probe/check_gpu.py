@@ -39,7 +39,8 @@ def gpu_visible(signs: GpuSigns, found: Diagnosis, plan: Plan, gpus: Sequence[Gp
         reason = f"device={plan.device} asks for a GPU"
         return Check("gpu.visible", Status.FAIL, value, expected, reason, remedy, "env.torch_cpu", facts=facts)
     if found.state not in TRAINABLE:
-        reason = f"training would run on the CPU: {found.says}" if names else "training would run on the CPU"
+        what = "training can't start" if plan.kind is Kind.CUDA else "training would silently run on the CPU"
+        reason = f"{what}: {found.says}" if names else what
         remedy = f"{found.remedy}. To train on the CPU on purpose: device=cpu"
         passed = found.state in {Triage.NOT_PASSED, Triage.UTILITY_ONLY, Triage.NO_LIBRARIES, Triage.NO_PERMISSION}
         finding = "env.docker_no_gpu" if passed and signs.container else "env.torch_cpu"

@@ -66,6 +66,16 @@ def stack_for(driver: str, capability: str | None) -> str:
     return "cu12" if major >= MIN_DRIVER[12] and not too_new else ""
 
 
+def way_out(driver: str, capability: str | None) -> str:
+    """What to do so that some stack runs: use another one, or update the driver first; "" for a GPU that none runs."""
+    stack = stack_for(driver, capability)
+    if stack:
+        return f"scripts/setup {stack} (docker: build with STACK={stack})"
+    stack = stack_for(f"{MIN_DRIVER[13]}", capability)
+    need = MIN_DRIVER[13] if stack == "cu13" else MIN_DRIVER[12]
+    return f"update the host's driver to {need} or newer, then scripts/setup {stack}" if stack else ""
+
+
 def _pair(version: str) -> tuple[int, int]:
     major, _, minor = version.partition(".")
     return int(re.sub(r"\D", "", major) or 0), int(re.match(r"\d*", minor).group() or 0)  # type: ignore[union-attr]

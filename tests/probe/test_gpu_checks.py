@@ -248,8 +248,12 @@ def test_driver_and_cuda_follow_nvidias_table(version: str, cuda: str, torch_cud
 
 
 def test_a_driver_that_no_stack_fits_must_be_updated() -> None:
-    check = driver(NvmlState(driver="470.256.02", driver_cuda="11.4"))
-    assert "no stack fits this driver" in check.remedy
+    old = NvmlState(driver="470.256.02", driver_cuda="11.4")
+    assert driver(old).remedy == "update the host's driver to 580 or newer, then scripts/setup cu13"
+    v100 = "update the host's driver to 525 or newer, then scripts/setup cu12"
+    assert driver(old, capability="7.0").remedy == v100
+    assert check_cuda.gpu_arch(CU13, "7.0", "V100", "470.256.02").remedy == v100
+    assert "device=cpu" in check_cuda.gpu_arch(CU13, "3.7", "Tesla K80", "470.256.02").remedy
 
 
 def test_a_library_mismatch_asks_for_a_reboot(fake_nvml: Use) -> None:
