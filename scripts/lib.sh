@@ -144,3 +144,39 @@ make_workspace() {
     fi
     say "init: workspace $1, token in $1/.token"
 }
+
+# Run service $1 with the other arguments, and end with its exit code.
+run_service() {
+    local run stop code=0 again=1
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    case $1 in
+        # These stay, and `docker compose stop` finds them.
+        jupyter | tensorboard) run=(up --no-log-prefix --exit-code-from "$1" "$1") stop=(docker compose stop "$1") ;;
+        *) run=(run --rm --name "yolo-diag-$1-$$" "$@") stop=(docker stop -t 120 "yolo-diag-$1-$$") ;;
+    esac
+    if [ -t 0 ] && [ -t 1 ]; then
+        # `run` passes the terminal on: colours, a live progress line, Ctrl-C.
+        attached "${run[@]}" || code=$?
+    else
+        # Without a terminal a signal makes `docker compose run` leave, and the container stays: stop it ourselves.
+        if [ "${run[0]}" = run ]; then run=(run -T "${run[@]:1}"); fi
+        trap 'again=1; "${stop[@]}" >/dev/null 2>&1' TERM INT
+        attached "${run[@]}" <&0 &
+        # A signal ends `wait` early, with a code of its own; the container's comes from the next one.
+        while [ -n "$again" ]; do
+            again='' code=0
+            wait $! || code=$?
+        done
+    fi
+    if [ "$code" -ne 0 ]; then explain_docker "$log" "$@"; fi
+    exit "$code"
+}
+
+# `docker compose` with arguments; what it says itself also goes to $log.
+attached() {
+    local own=()
+    # In a session of its own it gets no signal that was meant for us; with a terminal it needs ours.
+    if [ ! -t 0 ] || [ ! -t 1 ]; then own=(setsid --wait); fi
+    { "${own[@]}" docker compose --ansi never --progress quiet "$@" 2>&1 >&3 | tee -i "$log" >&2; } 3>&1
+}

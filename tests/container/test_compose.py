@@ -2,11 +2,12 @@
 
 import json
 import os
+import subprocess
 from typing import Any
 
 import pytest
 
-from tests.container.engine import GROUP, OWNER, Engine, Project
+from tests.container.engine import GROUP, OWNER, Engine, Project, docker
 
 pytestmark = pytest.mark.container
 COMPUTE = ("train", "smoke", "check", "shell", "jupyter")
@@ -76,6 +77,19 @@ def test_data_dir_is_seen_read_only_at_data(clone: Project) -> None:
 def test_exit_codes_pass_through_scripts_up(clone: Project, code: int) -> None:
     done = clone.call("scripts/up", "shell", "-c", f"exit {code}")
     assert done.code == code, done.err
+
+
+def test_a_signal_to_scripts_up_stops_the_container(clone: Project) -> None:
+    script = ["scripts/up", "shell", "-c", "echo started; exec sleep 100"]
+    env = {**os.environ, **clone.env}
+    with subprocess.Popen(
+        script, cwd=clone.folder, env=env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"started\n"
+        process.terminate()
+        assert process.wait(30) == 143
+    assert docker("ps", "-q", "--filter", f"name=yolo-diag-shell-{process.pid}") == ""
 
 
 def test_exit_code_of_up_without_arguments_passes_through(clone: Project) -> None:

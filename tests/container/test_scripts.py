@@ -54,7 +54,7 @@ def last_line(tmp_path: Path, docker: str, *args: str) -> tuple[int, str]:
 
 def refusing(answer: str) -> str:
     """A docker that can do everything but start the container."""
-    return f"case \"$*\" in *'quiet up'*) echo '{answer}' >&2; exit 1 ;; esac"
+    return f"case \"$*\" in *'quiet up'* | *'quiet run'*) echo '{answer}' >&2; exit 1 ;; esac"
 
 
 def test_no_docker(tmp_path: Path) -> None:
