@@ -73,7 +73,7 @@ def test_the_task_comes_from_the_argument_or_the_models_name(args: dict[str, str
 
 
 def test_contradicting_task_and_model_are_refused() -> None:
-    with pytest.raises(InputError, match="task=segment but model=yolo11n-cls.yaml is a classify model"):
+    with pytest.raises(InputError, match="task=segment but model=yolo11n-cls"):
         task_of({"task": "segment", "model": "yolo11n-cls.yaml"})
 
 

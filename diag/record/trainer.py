@@ -146,6 +146,15 @@ class ProfiledClassificationTrainer(Profiled, ClassificationTrainer):
 class ProfiledRTDETRTrainer(Profiled, RTDETRTrainer):
     """RT-DETR detect"""
 
+    def run_callbacks(self, event: str) -> None:
+        super().run_callbacks(event)
+        if event == "on_train_start":
+            # TensorBoard's graph is traced in inference mode; the decoder keeps the anchors of that pass and the first
+            # backward fails on them ("Inference tensors cannot be saved", 8.4.190). Forget them.
+            for module in self.model.modules():
+                if hasattr(module, "valid_mask"):
+                    module.shapes = None
+
 
 _TRAINERS = {
     "detect": ProfiledDetectionTrainer,

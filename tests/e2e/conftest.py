@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,24 @@ def diag(workspace: Path) -> Diag:
     """diag("train", "epochs=1") runs the installed command in the shared workspace."""
 
     def call(*args: str, workspace: Path = workspace, **env: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "WORKSPACE": str(workspace), "OFFLINE": "1", **env}
-        environment.pop("PYTHONPATH", None)
         return subprocess.run(
-            [str(DIAG), *args], capture_output=True, text=True, check=False, env=environment, timeout=600, cwd=workspace
+            [str(DIAG), *args],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(workspace, **env),
+            timeout=600,
+            cwd=workspace,
         )
 
     return call
+
+
+def environment(workspace: Path, **more: str) -> dict[str, str]:
+    """A user's environment: Ultralytics turns TensorBoard off when it sees pytest's variable."""
+    hidden = {"PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTHONPATH"}
+    kept = {k: v for k, v in os.environ.items() if k not in hidden}
+    return {**kept, "WORKSPACE": str(workspace), "OFFLINE": "1", **more}
 
 
 def summary(workspace: Path) -> dict[str, Any]:
@@ -45,6 +55,3 @@ def summary(workspace: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads((workspace / "health" / "latest.json").read_text())
     jsonschema.validate(document, json.loads((settings.CONFIGS / "health.schema.json").read_text()))
     return document
-
-
-assert sys.version_info[:2] == (3, 11)

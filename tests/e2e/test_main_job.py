@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import DIAG, SHARED, TINY, Diag, summary
+from tests.e2e.conftest import DIAG, SHARED, TINY, Diag, environment, summary
 
 
 @pytest.fixture(scope="module")
 def run(workspace: Path) -> Path:
     """One whole pipeline on the demo set; its run directory."""
-    env = {**os.environ, "WORKSPACE": str(workspace), "OFFLINE": "1"}
-    done = subprocess.run([str(DIAG), "pipeline", *TINY], capture_output=True, text=True, check=False, env=env, timeout=600)
+    args = [str(DIAG), "pipeline", *TINY]
+    env = environment(workspace)
+    done = subprocess.run(args, capture_output=True, text=True, check=False, env=env, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     for name in ("check", "data", "smoke", "train", "analyze", "report"):
         assert re.search(rf"(PASS|WARN) {name}: ", done.stdout), name
@@ -56,7 +57,17 @@ def test_laps_of_a_real_run_touch_and_cover_the_wall_clock(run: Path) -> None:
     assert spans[0][0] == lines[0]["t"]
     assert sum(end - start for start, end in spans) == spans[-1][1] - spans[0][0]
     names = {stage for record in lines if record["k"] == "laps" for stage, _ in record["l"]}
-    assert names >= {"startup", "data_wait", "transfer", "forward", "backward", "optimizer", "log", "validate", "checkpoint"}
+    assert names >= {
+        "startup",
+        "data_wait",
+        "transfer",
+        "forward",
+        "backward",
+        "optimizer",
+        "log",
+        "validate",
+        "checkpoint",
+    }
     assert "other" not in names
 
 
@@ -109,8 +120,8 @@ def test_json_mode_keeps_stdout_for_the_document(tmp_path: Path, diag: Diag) -> 
 
 def start(workspace: Path, *words: str) -> subprocess.Popen[str]:
     """A training in the background, as far as its third batch."""
-    env = {**os.environ, "WORKSPACE": str(workspace), "OFFLINE": "1"}
     args = [str(DIAG), "train", *TINY, "epochs=50", *words]
+    env = environment(workspace)
     process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
