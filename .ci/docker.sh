@@ -30,13 +30,21 @@ PINS
         runc iptables debootstrap gcc libc6-dev util-linux ca-certificates >/dev/null
 }
 
-# Print the Debian archive that this machine itself uses.
+# Print this machine's own bookworm archives, "CODENAME URI" a line: release, updates, security.
+debian_archives() {
+    # apt knows the code names only after an update. `$(...)` are apt's fields, not ours.
+    # shellcheck disable=SC2016
+    local fields='$(CODENAME) $(REPO_URI)'
+    apt-get indextargets --format "$fields" | grep -q '^bookworm ' || apt-get update -qq
+    apt-get indextargets --format "$fields" | sed -n 's|^\(bookworm[a-z-]*\) \(.*[^/]\)/*$|\1 \2|p' | sort -u
+}
+
+# Print the one of them that holds the release.
 debian_mirror() {
     local mirror
-    # shellcheck disable=SC2016  # $(...) are apt's fields, not ours
-    mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' | sed -n 's/^bookworm //p' | head -n 1)
+    mirror=$(debian_archives | sed -n 's/^bookworm //p')
     [ -n "$mirror" ] || die "this machine has no Debian bookworm archive among its apt sources"
-    printf '%s\n' "${mirror%/}"
+    printf '%s\n' "${mirror%%$'\n'*}"
 }
 
 # Start dockerd on its own socket and folders below $1; a stub of NVIDIA's hook on its PATH makes it offer a "GPU".
@@ -76,7 +84,7 @@ base_image() {
         tree=$(mktemp -d /var/tmp/base.XXXXXX)
         debootstrap --variant=minbase --include=ca-certificates bookworm "$tree" "$(debian_mirror)" >"$tree.log" 2>&1 ||
             { tail -n 20 "$tree.log" >&2; die "debootstrap failed"; }
-        write_sources >"$tree/etc/apt/sources.list"
+        debian_archives | sed 's/^\([^ ]*\) \(.*\)/deb \2 \1 main/' >"$tree/etc/apt/sources.list"
         # What the slim images drop too.
         rm -rf "$tree"/usr/share/{doc,man,locale,info} "$tree"/var/cache/apt/* "$tree"/var/lib/apt/lists/*
         mkdir -p "$(dirname "$tar")"
@@ -85,10 +93,4 @@ base_image() {
         rm -rf "$tree" "$tree.log"
     fi
     docker import -c 'CMD ["bash"]' "$tar" debian:bookworm-slim >/dev/null
-}
-
-# The machine's own bookworm sources (release, updates, security) as one-line entries.
-write_sources() {
-    # shellcheck disable=SC2016
-    apt-get indextargets --format '$(CODENAME) $(REPO_URI)' | sort -u | awk '/^bookworm/ {print "deb " $2 " " $1 " main"}'
 }
