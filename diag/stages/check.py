@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from diag import codec
-from diag.commands.check import lines
+from diag.render.checks import lines
 from diag.errors import InputError
 from diag.model.check import Check, StageResult, Status, worst
 from diag.probe import CheckRequest, run_checks

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from diag.commands.check import Progress, lines, summary
+from diag.commands.check import Progress, summary
 from diag.errors import InputError
 from diag.model.check import Check, Status
 from diag.model.hardware import Baseline
@@ -19,6 +19,7 @@ from diag.probe.child import Child, Section, command, local_yaml
 from diag.probe.machine import Question
 from diag.probe.once import Once, UnreadableError
 from diag.probe.plan import Kind, make_plan, parse_device
+from diag.render.checks import lines
 
 
 def good() -> Check:
