@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 
 from diag import codec
-from diag.render.checks import lines
 from diag.errors import InputError
 from diag.model.check import Check, StageResult, Status, worst
 from diag.probe import CheckRequest, run_checks
+from diag.render.checks import lines
 from diag.stages.context import Context, resolve_data
 from diag.train_args import is_cpu
 
