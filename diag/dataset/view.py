@@ -27,6 +27,7 @@ def make_view(spec: DataSpec, folder: Path) -> Path:
         for split, source in spec.folders.items():
             _link(view / split, source)
         return view
+    (view / "labels").mkdir(exist_ok=True)  # the index of a set without any label is written there, too
     linked: dict[tuple[str, Path], str] = {}  # per split, so that two splits never share a label index
     content: dict[str, object] = {"path": str(view)}
     for split, images in spec.splits.items():
