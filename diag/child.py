@@ -1,5 +1,7 @@
 """Start a child process, show and keep its output, pass a stop on to it, and note how it ended."""
 
+import contextlib
+import io
 import os
 import re
 import select
@@ -96,12 +98,14 @@ def run_child(
     )
     stopper.child = process
     try:
-        with console.open("a", encoding="utf-8") as file:
-            tee = _Tee(file, screen)
-            while _pump(process, tee, stopper):
-                if tee.ticked():
-                    on_tick()
-            tee.close()
+        file = console.open("a", encoding="utf-8")
+        tee = _Tee(file, screen)
+        while _pump(process, tee, stopper):
+            if tee.ticked():
+                on_tick()
+        tee.close()
+        with contextlib.suppress(OSError):  # a full disk: said in the tail already
+            file.close()
         process.wait()
     finally:
         stopper.child = None
@@ -145,9 +149,17 @@ class _Tee:
         *lines, self._pending = (self._pending + text).split("\n")
         for line in map(clean_line, lines):
             self.tail.append(line)
-            self._file.write(line + "\n")
             self._show(line)
-        self._file.flush()
+        self._keep([clean_line(line) for line in lines])
+
+    def _keep(self, lines: list[str]) -> None:
+        """Append to the console file; a full disk ends that, not the training."""
+        try:
+            self._file.writelines(line + "\n" for line in lines)
+            self._file.flush()
+        except OSError as error:
+            self.tail.append(f"diag: console.log is incomplete: {error}")
+            self._file = io.StringIO()
 
     def ticked(self) -> bool:
         """True about every two seconds. Shows an unfinished line to a screen that saw nothing for a while."""

@@ -1,10 +1,12 @@
 """The health summary: `health/latest.{json,md}` of the workspace and `health.json` of the run, after every stage."""
 
 import dataclasses
+import fcntl
 import os
+import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from diag import codec
 from diag.errors import InputError
@@ -13,6 +15,9 @@ from diag.model.run import ExitCause, RunRecord
 from diag.render.health import markdown
 
 SCHEMA_VERSION = 1
+LOCK = ".lock"
+"""File in a run directory that its living process keeps locked."""
+
 STAGES = ("check", "data", "smoke", "train", "analyze", "report")
 
 
@@ -27,6 +32,7 @@ class Health:
     def __init__(self, workspace: Path, run_dir: Path | None, overrides: dict[str, Any]) -> None:
         self._workspace = workspace
         self._run_dir = run_dir
+        self._written = self._warned = False
         self.document: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "updated": "",
@@ -80,19 +86,42 @@ class Health:
         return str(self.document["verdict"])
 
     def write(self) -> None:
-        """Write all copies atomically."""
+        """Write all copies atomically.
+
+        Raises InputError when even the first one can't be written; later a full disk is said once, and the last
+        summary that could be written stays.
+        """
         self.document["updated"] = now()
         folder = self._workspace / "health"
         try:
             codec.write_json(folder / "latest.json", self.document)
             codec.write_text(folder / "latest.md", markdown(codec.plain(self.document)))
+            self._written = True
             if self._run_dir:
                 codec.write_json(self._run_dir / "health.json", self.document)
         except OSError as error:
-            raise InputError(
-                f"the workspace {self._workspace} can't be written: {error.strerror or error}; "
-                "check its owner and free space, or choose another with --workspace DIR"
-            ) from error
+            what = f"can't be written: {error.strerror or error} ({error.filename or self._workspace})"
+            if not self._written:
+                raise InputError(
+                    f"the workspace {self._workspace} {what}; "
+                    "check its owner and free space, or choose another with --workspace DIR"
+                ) from error
+            if not self._warned:
+                self._warned = True
+                print(f"diag: the health summary {what}; training goes on", file=sys.stderr)
+
+
+def hold(run_dir: Path) -> IO[str] | None:
+    """Lock the run directory as long as the returned file is open, or the process lives: the sign of a living run.
+
+    A lock and no pid, because pids start over in every container. None where the file system has no locks.
+    """
+    try:
+        file = (run_dir / LOCK).open("w")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return None
+    return file
 
 
 def close_vanished(workspace: Path) -> str | None:
@@ -106,17 +135,16 @@ def close_vanished(workspace: Path) -> str | None:
     except (OSError, InputError):
         return None
     run, cause = document.get("run"), document.get("exit_cause")
-    if not isinstance(run, dict) or not isinstance(cause, dict):
+    if not isinstance(run, dict) or not isinstance(cause, dict) or cause.get("kind") != "running":
         return None
-    pid = run.get("pid")
-    if cause.get("kind") != "running" or not isinstance(pid, int) or _alive(pid):
+    run_dir = Path(str(run.get("dir") or "/nonexistent"))
+    if _held(run_dir):
         return None
     document["exit_cause"] = ExitCause(
         "killed", detail="the process went away without a word (kill -9, power, container)"
     )
     document["verdict"] = "fail"
     codec.write_json(path, document)
-    run_dir = Path(str(run.get("dir") or "/nonexistent"))
     if run_dir.is_dir():
         codec.write_json(run_dir / "health.json", document)
         mark_run(run_dir, document["exit_cause"])
@@ -124,16 +152,22 @@ def close_vanished(workspace: Path) -> str | None:
 
 
 def mark_run(run_dir: Path, cause: ExitCause) -> None:
-    """Set how a run ended in its run.json; a run without one is left alone."""
+    """Set how a run ended in its run.json; a run without one, or a full disk, is left alone."""
     path = run_dir / "run.json"
-    if path.exists():
+    try:
         record = codec.read_json(path, RunRecord)
         codec.write_json(path, dataclasses.replace(record, exit_cause=cause, ended=now()))
+    except OSError:
+        return  # the summary says it
 
 
-def _alive(pid: int) -> bool:
-    """True if the pid is a living diag process (a container's pids start over, so the name counts)."""
+def _held(run_dir: Path) -> bool:
+    """True if a living process holds the run directory."""
     try:
-        return b"diag" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        with (run_dir / LOCK).open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
     except OSError:
         return False
+    return False

@@ -1,5 +1,6 @@
 """check -> data -> smoke -> train -> analyze -> report: runs the stages and keeps the health summary true."""
 
+import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +108,11 @@ def _run_step(context: Context, step: Step) -> StageResult:
         # The stage's answer first, so that the summary says where it ended; then the caller's one clear line.
         context.health.end(StageResult(step.name, Status.FAIL, str(error)))
         raise
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        context.facts.setdefault("exit_cause", ExitCause("disk_full", EXIT_FAILED, "", str(error)))
+        return StageResult(step.name, Status.FAIL, f"{error.strerror}: {error.filename or context.run_dir}")
     except Exception as error:
         if step.always:  # judging must not hide how the training ended
             return StageResult(step.name, Status.FAIL, f"internal error: {type(error).__name__}: {error}")

@@ -10,7 +10,7 @@ import pytest
 
 from diag import codec, settings
 from diag.errors import InputError
-from diag.health import Health, close_vanished
+from diag.health import Health, close_vanished, hold
 from diag.model.check import StageResult, Status
 from diag.model.run import ExitCause, RunRecord
 
@@ -74,8 +74,11 @@ def test_a_run_whose_process_is_gone_is_closed_as_killed(tmp_path: Path) -> None
     health = start(tmp_path)
     run_dir = tmp_path / "runs" / "r1"
     codec.write_json(run_dir / "run.json", RunRecord("r1", 1, "2026-01-01T00:00:00+00:00", {}, {}))
-    health.document["run"]["pid"] = 2**22 + 1  # above pid_max: nobody has it
+    lock = hold(run_dir)
     health.begin("train")
+    assert close_vanished(tmp_path) is None  # it lives
+    assert lock
+    lock.close()  # what the kernel does when a process dies
     assert close_vanished(tmp_path) == "r1"
     document = read(tmp_path)
     assert (document["verdict"], document["exit_cause"]["kind"]) == ("fail", "killed")
@@ -95,6 +98,18 @@ def test_an_unwritable_workspace_is_one_clear_line(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     with pytest.raises(InputError, match="can't be written: Permission denied"):
         Health(tmp_path, None, {}).write()
+
+
+def test_a_disk_that_fills_up_later_does_not_end_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    health = start(tmp_path)
+    health.begin("data")
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    health.begin("train")
+    health.begin("analyze")
+    assert capsys.readouterr().err.count("No space left on device") == 1
+    assert read(tmp_path)["data"]["reason"] == "running"
 
 
 def test_a_half_written_file_never_replaces_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from diag.dataset.catalog import is_shipped_model, shipped_dataset
 from diag.dataset.demo import make_demo
 from diag.dataset.resolve import DataSpec, resolve
 from diag.errors import InputError
-from diag.health import Health, now
+from diag.health import Health, hold, now
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord
 from diag.screen import Screen
@@ -65,6 +65,7 @@ def begin(words: list[str], workspace: Path, screen: Screen, stopper: Stopper, *
     stack, sha256 = settings.stack()
     health = Health(workspace, run_dir, overrides)
     context = Context(workspace, run_dir, overrides, task, args, screen, stopper, health, cwd)
+    context.facts["lock"] = hold(run_dir)
     health.write()
     record = RunRecord(run_dir.name, RUN_SCHEMA_VERSION, now(), overrides, args, task, stack, sha256, pid=os.getpid())
     codec.write_json(run_dir / "run.json", record)

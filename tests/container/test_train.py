@@ -90,7 +90,6 @@ def test_a_kill_for_memory_is_told_as_one(engine: Engine, workspace: Path, as_ow
     assert cause["kind"] == "ram_oom", cause
 
 
-@pytest.mark.xfail(reason="console.log on a full disk ends the pipeline as internal_error", strict=False)
 def test_a_full_disk_is_told_as_one(engine: Engine, workspace: Path, as_owner: tuple[str, ...]) -> None:
     full = ("--mount", "type=tmpfs,destination=/workspace/runs,tmpfs-size=20m,tmpfs-mode=1777")
     done = engine.run("-v", f"{workspace}:/workspace", *full, *as_owner, args=(*TRAIN_ONLY, "epochs=2"))
@@ -98,9 +97,6 @@ def test_a_full_disk_is_told_as_one(engine: Engine, workspace: Path, as_owner: t
     assert (done.code, cause["kind"]) == (1, "disk_full"), (cause, done.out + done.err)
 
 
-@pytest.mark.xfail(
-    reason="the pid in the summary is often the next container's own pid, so it looks alive", strict=False
-)
 def test_a_killed_container_is_found_out_by_the_next_one(
     engine: Engine, workspace: Path, as_owner: tuple[str, ...]
 ) -> None:
