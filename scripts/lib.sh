@@ -16,7 +16,7 @@ find_uv() {
         python3 -m pip --version >/dev/null 2>&1 ||
             die "neither uv nor pip found; install one of them (Debian: apt-get install python3-pip) and run this again"
         say "setup: fetching uv with pip ..."
-        python3 -m pip install -q --disable-pip-version-check --no-warn-script-location --require-hashes \
+        python3 -m pip install -qq --disable-pip-version-check --no-warn-script-location --require-hashes \
             --target "$own" -r "$stacks/uv.lock" >&2 || die "pip could not fetch uv; is the package index reachable?"
     fi
     printf '%s\n' "$own/bin/uv"
