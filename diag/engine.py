@@ -50,7 +50,7 @@ def evaluate(evidence: Evidence, *, overrides: Overrides | None = None, rules: S
     ordered = _order(findings, {r.id: r.explained_by for r in rules})
     views = None
     try:
-        views = _views(evidence, findings, changes.get(step_views.ID, {}))
+        views = _views(evidence, findings, skipped, changes.get(step_views.ID, {}))
     except Exception as error:
         crashed.append(Crash(step_views.ID, f"{type(error).__name__}: {error}"))
     return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views, _conclusive(evidence))
@@ -99,11 +99,14 @@ def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str
     return tuple(sorted((replace(f, explains=effects[f.id]) for f in findings.values()), key=key))
 
 
-def _views(evidence: Evidence, findings: Iterable[str], thresholds: Mapping[str, Any]) -> StepViews | None:
+def _views(
+    evidence: Evidence, findings: Iterable[str], skipped: Iterable[Skipped], thresholds: Mapping[str, Any]
+) -> StepViews | None:
     if evidence.steps is None:
         return None
     by_share = tuple(id for id in step_views.BY_LINE.values() if id in findings)
-    return step_views.step_views(evidence.steps, by_share, **thresholds)
+    unjudged = tuple(skip.id for skip in skipped if skip.id in step_views.BY_LINE.values())
+    return step_views.step_views(evidence.steps, by_share, unjudged, **thresholds)
 
 
 def check_overrides(rules: Sequence[Rule], overrides: Overrides) -> None:

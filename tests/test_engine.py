@@ -11,6 +11,7 @@ from diag.model.evidence import Evidence, StepStats
 from diag.model.finding import Confidence, Hit, Severity, Skip, Verdict
 from diag.model.run import ExitCause, RunRecord, TrainArgs
 from diag.model.trace import Stage
+from diag.render.words import disagreements
 from diag.rules.base import Rule, rule
 
 ARGS = Evidence(args=TrainArgs({}))
@@ -128,6 +129,17 @@ def test_fixed_limits_and_shares_side_by_side(
     assert list(report.steps.by_share) == share
     assert report.steps.agree == (threshold == share)
     assert {f.id for f in report.findings} == set(share)
+
+
+def test_a_share_that_could_not_be_judged_contradicts_nothing() -> None:
+    evidence = _steps(0.5, 0.3, 0.01)
+    assert evidence.steps
+    report = evaluate(replace(evidence, steps=replace(evidence.steps, steps=1, steady_steps=1)))
+    assert report.steps is not None
+    assert report.steps.by_threshold == ("speed.loader_bound",)
+    assert set(report.steps.unjudged) == {"speed.loader_bound", "speed.gpu_bound", "speed.optimizer_bound"}
+    assert report.steps.agree
+    assert len(disagreements(report.steps, "en")) == 1
 
 
 def test_the_fixed_limits_are_configurable() -> None:

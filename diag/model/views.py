@@ -33,8 +33,10 @@ class StepViews:
     optimizer_share: float
     by_threshold: tuple[str, ...]
     by_share: tuple[str, ...]
+    unjudged: tuple[str, ...] = ()
+    """Ids that the share view could not judge (too few steps, host times on a GPU): no disagreement."""
 
     @property
     def agree(self) -> bool:
-        """True if both views name the same limits."""
-        return set(self.by_threshold) == set(self.by_share)
+        """True if both views name the same limits, as far as both could judge."""
+        return set(self.by_threshold) - set(self.unjudged) == set(self.by_share)

@@ -156,7 +156,7 @@ def view_rows(views: StepViews, lang: str) -> list[tuple[str, str, str]]:
 
 
 def disagreements(views: StepViews, lang: str) -> list[str]:
-    """Why the two views differ, with the numbers; empty where they agree."""
+    """Why the two views differ, with the numbers, and whether one could not judge; empty where they agree."""
     shares = {
         "speed.loader_bound": ("data_bound", views.data_share, views.lines[0].value_s),
         "speed.gpu_bound": ("compute_bound", views.compute_share, views.lines[1].value_s),
@@ -164,10 +164,14 @@ def disagreements(views: StepViews, lang: str) -> list[str]:
     }
     told = []
     for id, (name, share, value_s) in shares.items():
+        if id in views.unjudged:
+            continue
         threshold, by_share = id in views.by_threshold, id in views.by_share
         if threshold != by_share:
             key = f"{name}.only_threshold" if threshold else f"{name}.only_share"
             told.append(text(lang, "views", key, {"share": share, "value": value_s, "step": views.step_s}))
+    if views.unjudged:
+        told.append(text(lang, "views", "unjudged"))
     return told
 
 

@@ -21,13 +21,15 @@ def compute_share(steps: StepStats) -> float:
 def step_views(
     steps: StepStats,
     by_share: tuple[str, ...],
+    unjudged: tuple[str, ...] = (),
     *,
     data_bound_s: float = 0.15,
     compute_bound_s: float = 0.25,
     compute_max_wait_s: float = 0.12,
     optimizer_bound_s: float = 0.02,
 ) -> StepViews:
-    """The fixed thresholds on the mean seconds of all batches; `by_share` are the speed findings of the report.
+    """The fixed thresholds on the mean seconds of all batches; `by_share` are the speed findings of the report,
+    `unjudged` the ids of those that could not be judged.
 
     The defaults are the usual one-liner over a train.log: data-bound above 0.15 s of dataloader,
     compute-bound above 0.25 s of model with less than 0.12 s of dataloader, optimizer-bound above 0.02 s.
@@ -47,4 +49,5 @@ def step_views(
         optimizer_share=steps.share(Stage.OPTIMIZER),
         by_threshold=tuple(BY_LINE[item.name] for item in lines if item.holds),
         by_share=by_share,
+        unjudged=unjudged,
     )
