@@ -8,6 +8,24 @@ stacks=$root/configs/stacks
 say() { printf '%s\n' "$*" >&2; }
 die() { say "error: $*"; exit 2; }
 
+# Build .venv-test from its lock unless it is up to date. The test tools see the stack but live beside it, so that .venv
+# stays exactly its lock.
+testenv=$root/.venv-test
+build_test_env() {
+    local stamp uv site
+    stamp=$(cat "$stacks/test.lock" "$venv/diag-stack" | sha256sum | cut -d' ' -f1)
+    if [ "$(cat "$testenv/stamp" 2>/dev/null)" = "$stamp" ]; then return; fi
+    uv=$(find_uv)
+    say "test: building .venv-test from configs/stacks/test.lock ..."
+    rm -rf "$testenv"
+    "$uv" venv -q --python 3.11 "$testenv"
+    "$uv" pip sync -q --python "$testenv" --require-hashes "$stacks/test.lock"
+    site=$("$testenv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    printf '%s\n' "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" "$root" \
+        >"$site/stack.pth"
+    printf '%s\n' "$stamp" >"$testenv/stamp"
+}
+
 # Print the path of uv: the user's own, else one fetched with pip by its hash into .cache/uv.
 find_uv() {
     if command -v uv; then return; fi
