@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from diag.child import run_child
+from diag.counters.process import CountersProcess
 from diag.health import mark_run
 from diag.load.results import read_results
 from diag.model.check import StageResult, Status
@@ -30,16 +31,22 @@ def run(context: Context) -> StageResult:
             last = time.monotonic()
             context.health.update("train", progress=_plain(read_progress(context.run_dir)))
 
-    ended = run_child(
-        "diag.record.launch",
-        [str(context.run_dir)],
-        console=context.run_dir / "console.log",
-        env=child_env(context.workspace, context.stopper),
-        stopper=context.stopper,
-        cwd=weights,
-        screen=context.screen.stream,
-        on_tick=on_tick,
-    )
+    env = child_env(context.workspace, context.stopper)
+    counters = CountersProcess(context.run_dir, env)
+    try:
+        ended = run_child(
+            "diag.record.launch",
+            [str(context.run_dir)],
+            console=context.run_dir / "console.log",
+            env=env,
+            stopper=context.stopper,
+            cwd=weights,
+            screen=context.screen.stream,
+            on_tick=on_tick,
+            on_start=counters.start,
+        )
+    finally:
+        counters.stop()
     context.facts["exit_cause"] = ended.cause
     mark_run(context.run_dir, ended.cause)
     results = context.run_dir / "ultralytics" / "results.csv"
