@@ -17,6 +17,9 @@ POINTS = 60
 START_SHARE = 0.3
 """Without a second epoch so much of the time counts as start-up."""
 _TOTAL = "_total"
+_REASONS = "clocks_event_reasons"
+_THERMAL, _BRAKE = 0x20 | 0x40, 0x80
+"""nvml.h: software and hardware thermal slowdown; power brake."""
 Columns = dict[str, tuple["array[float]", "array[float]"]]
 """Name -> (times in seconds, values)."""
 
@@ -103,10 +106,19 @@ def summarize(
 def _take(columns: Columns, t: float, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         number = float(value)
-        if math.isfinite(number):
-            times, column = columns.setdefault(name, (array("d"), array("d")))
-            times.append(t)
-            column.append(number)
+        if not math.isfinite(number):
+            continue
+        _put(columns, name, t, number)
+        if name.endswith(_REASONS):  # older cards do not count these times: then the share of looks has to do
+            gpu = name.removesuffix(_REASONS)
+            _put(columns, f"{gpu}thermal_held", t, float(bool(int(number) & _THERMAL)))
+            _put(columns, f"{gpu}brake_held", t, float(bool(int(number) & _BRAKE)))
+
+
+def _put(columns: Columns, name: str, t: float, value: float) -> None:
+    times, column = columns.setdefault(name, (array("d"), array("d")))
+    times.append(t)
+    column.append(value)
 
 
 def _plain(value: object) -> bool:

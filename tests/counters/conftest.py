@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.probe.conftest import fake_nvml as fake_nvml
-
 
 class Watched:
     """A child that runs `code`, and the counters process that watches it."""

@@ -29,7 +29,8 @@ def run(workspace: Path) -> Path:
 
 def test_the_run_directory_is_complete(run: Path) -> None:
     names = "run.json baseline.json check.json data.json smoke.json health.json console.log train.log"
-    more = "trace/rank0.jsonl trace/counters.jsonl report.md report.json ultralytics/args.yaml ultralytics/results.csv ultralytics/weights/last.pt"
+    more = "trace/rank0.jsonl trace/counters.jsonl report.md report.json"
+    more += " ultralytics/args.yaml ultralytics/results.csv ultralytics/weights/last.pt"
     assert [n for n in f"{names} {more}".split() if not (run / n).stat().st_size] == []
     assert list((run / "ultralytics").glob("events.out.tfevents*"))
 
