@@ -25,7 +25,7 @@ EVERY_S, COSTLY_EVERY_S = 1.0, 10.0
 COSTLY_SHARE = 300
 """The costly set waits at least this many times its own length, so that it stays below 0.33 % of a core."""
 KILL_AFTER_S = 10.0
-"""A hung trainer that was asked to end (DIAG_STALL_ABORT=1) is killed after so many seconds."""
+"""A hung trainer that was asked to end (DIAG_STALL_ABORT=1) is killed after so many seconds, or a stall limit's."""
 STALLED = "stalled"
 """trace/stalled exists while training hangs; the container's health check looks for it."""
 
@@ -38,7 +38,9 @@ class Session:
         self._tree = Tree(pid)
         self._host = Host()
         self._gpus = GpuThread().start()
-        self._watchdog = Watchdog(run_dir, time.monotonic_ns(), limit_s=_seconds(environment.get("DIAG_STALL_S")))
+        limit_s = _seconds(environment.get("DIAG_STALL_S"))
+        self._watchdog = Watchdog(run_dir, time.monotonic_ns(), limit_s=limit_s)
+        self._kill_after_ns = int(min(KILL_AFTER_S, limit_s) * 1e9)
         self._abort = environment.get("DIAG_STALL_ABORT") == "1"
         self._abort_ns = 0
         self._costly_ns = 0
@@ -86,7 +88,7 @@ class Session:
                 self._flag.unlink(missing_ok=True)
                 self._abort_ns = 0
                 self._mark("resumed", {"step": self._watchdog.last_step})
-        if self._abort_ns and now - self._abort_ns > KILL_AFTER_S * 1e9:
+        if self._abort_ns and now - self._abort_ns > self._kill_after_ns:
             self._kill(self._tree.processes())
             self._abort_ns = 0
 

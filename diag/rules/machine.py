@@ -58,7 +58,9 @@ def ram_growth(
     limit = (host.memory_limit_bytes or host.memory_total_bytes) if host else None
     rest_h = max(0.0, (limit - series.last) / (slope * 3600)) if limit else None
     workers = args.get("workers") if args else None
-    fixes = [Fix("fewer_workers", {"workers": workers // 2})] if name == "workers" and _many(workers) else []
+    fixes = []
+    if name == "workers" and isinstance(workers, int) and workers > 1:
+        fixes = [Fix("fewer_workers", {"workers": workers // 2})]
     return Hit(
         values={
             "case": name if rest_h is None else f"{name}_limit",
@@ -147,7 +149,3 @@ def _trend(points: Points) -> tuple[float, float, float]:
 
 def _mean(series: Series | None) -> float | None:
     return series.mean if series else None
-
-
-def _many(workers: object) -> bool:
-    return isinstance(workers, int) and workers > 1

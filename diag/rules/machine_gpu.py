@@ -126,8 +126,9 @@ def gpu_oom_risk(counters: Counters, args: TrainArgs | None, *, max_share: float
     if share < max_share:
         return None
     batch = args.get("batch") if args else None
-    fits = isinstance(batch, int) and not isinstance(batch, bool) and batch > 1
-    fixes = [Fix("smaller_batch", {"batch": max(1, int(batch * 0.8))})] if fits else []
+    fixes = []
+    if isinstance(batch, int) and not isinstance(batch, bool) and batch > 1:
+        fixes = [Fix("smaller_batch", {"batch": max(1, int(batch * 0.8))})]
     return Hit(
         values={"index": gpu.index, "share": share, "used_gib": memory.max / 2**30, **_total(gpu)},
         fixes=(*fixes, Fix("headroom")),
