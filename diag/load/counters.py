@@ -97,9 +97,9 @@ def summarize(
             series[name] = _series(times, values, start, begin, until)
             continue
         plain = name.removesuffix(_TOTAL)
-        rate_times, rates, grew[plain] = _rates(times, values)
-        if rates:
-            series[f"{plain}_per_s"] = _series(rate_times, rates, start, begin, until)
+        rate_times, speeds, grew[plain] = rates(times, values)
+        if speeds:
+            series[f"{plain}_per_s"] = _series(rate_times, speeds, start, begin, until)
     return Counters(end - start, series, grew, gpus, marks, lost_lines)
 
 
@@ -125,16 +125,16 @@ def _plain(value: object) -> bool:
     return value is None or isinstance(value, (str, int, float, bool))
 
 
-def _rates(times: Sequence[float], values: Sequence[float]) -> tuple[list[float], list[float], float]:
+def rates(times: Sequence[float], values: Sequence[float]) -> tuple[list[float], list[float], float]:
     """Times and rates per second between samples, and the growth. A counter that fell was reset: not counted."""
-    at, rates, grew = [], [], 0.0
+    at, speeds, grew = [], [], 0.0
     for i in range(1, len(values)):
         seconds, more = times[i] - times[i - 1], values[i] - values[i - 1]
         if seconds > 0 and more >= 0:
             at.append(times[i])
-            rates.append(more / seconds)
+            speeds.append(more / seconds)
             grew += more
-    return at, rates, grew
+    return at, speeds, grew
 
 
 def _series(times: Sequence[float], values: Sequence[float], start: float, begin: float, until: float) -> Series:
