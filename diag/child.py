@@ -79,11 +79,13 @@ def run_child(
     cwd: Path | None = None,
     screen: IO[str] | None = None,
     on_tick: Callable[[], None] = lambda: None,
+    on_start: Callable[[int], None] = lambda pid: None,
 ) -> Ended:
     """Run `python -m module args`; its output goes to `console` and, if given, to `screen`.
 
     A carriage return starts a line over: `console` and a screen that is no terminal get the last state of
-    each line, a terminal gets everything as it comes. `on_tick` is called about every two seconds.
+    each line, a terminal gets everything as it comes. `on_tick` is called about every two seconds, `on_start` once with
+    the child's pid.
     """
     console.parent.mkdir(parents=True, exist_ok=True)
     started, kills = time.monotonic(), read_limits().oom_kills
@@ -98,6 +100,7 @@ def run_child(
     )
     stopper.child = process
     try:
+        on_start(process.pid)
         file = console.open("a", encoding="utf-8")
         tee = _Tee(file, screen)
         while _pump(process, tee, stopper):

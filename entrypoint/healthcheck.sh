@@ -13,7 +13,13 @@ answers() {
 
 # Every batch writes a line into its run's train.log. Before the first one, and for short commands, there is no news.
 gets_on() {
-    local log
+    local log stalled
+    # The watchdog beside the training (diag/counters) knows phases and step lengths; the file is there while it hangs.
+    stalled=$(find "$WORKSPACE/runs" -mindepth 3 -maxdepth 3 -path '*/trace/stalled' -newer /tmp/started -print -quit 2>/dev/null || true)
+    if [ -n "$stalled" ]; then
+        echo "hangs: $(cat "$stalled")"
+        return 1
+    fi
     log=$(find "$WORKSPACE/runs" -maxdepth 2 -name train.log -newer /tmp/started -print -quit 2>/dev/null || true)
     if [ -z "$log" ] || [ -n "$(find "$log" -mmin "-${STALL_MINUTES:-15}")" ]; then return; fi
     echo "no batch for ${STALL_MINUTES:-15} minutes: $log"

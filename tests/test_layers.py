@@ -29,6 +29,7 @@ LAYERS: dict[int, dict[str, set[str]]] = {
         "dataset": {"numpy", "PIL"},
         "record": {"torch", "torchvision", "ultralytics", "numpy", "yaml", "psutil", "pynvml", "cv2", "PIL"},
         "child": set(),
+        "counters": {"pynvml"},
         "experiment": set(),
     },
     4: {"commands": set(), "pipeline": set(), "stages": set(), "cli": set(), "__main__": set(), "__init__": set()},

@@ -9,6 +9,7 @@ from diag.codec import decode_json
 from diag.errors import InputError
 from diag.load.args import read_args
 from diag.load.console import read_console
+from diag.load.counters import read_counters
 from diag.load.curves import curves
 from diag.load.read import UnreadableError, read_bytes
 from diag.load.results import read_results
@@ -110,6 +111,10 @@ def _load_folder(base: Path) -> Evidence:
         steps = step_stats(reader.read(trainlog, read_trainlog) or (), file="train.log")
     if trace and trace.lost_lines:
         reader.skipped.append(f"trace/rank0.jsonl: {trace.lost_lines} half-written or unknown lines left out")
+    counted = _first(base / "trace", "counters.jsonl")
+    counters = reader.read(counted, lambda p: read_counters(p, laps)) if counted else None
+    if counters and counters.lost_lines:
+        reader.skipped.append(f"trace/counters.jsonl: {counters.lost_lines} half-written or unknown lines left out")
     evidence = Evidence(
         baseline=baseline,
         run=run,
@@ -120,6 +125,7 @@ def _load_folder(base: Path) -> Evidence:
         curves=curves(epochs),
         console=console,
         dataset=dataset,
+        counters=counters,
     )
     if evidence == Evidence():
         if inner := _runs_below(base):

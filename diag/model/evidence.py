@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from diag.model.counters import Counters
 from diag.model.curves import Curves
 from diag.model.hardware import Baseline
 from diag.model.run import Epochs, RunRecord, TrainArgs
@@ -123,6 +124,7 @@ class Evidence:
     """Derived from `epochs`."""
     console: Console | None = None
     dataset: Dataset | None = None
+    counters: Counters | None = None
     skipped_files: tuple[str, ...] = ()
     """Artifacts that could not be read, as `file: reason`."""
     path: str = ""

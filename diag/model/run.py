@@ -26,6 +26,7 @@ EXIT_KINDS = (
     "check_failed",  # stopped before training by a failed check
     "input_error",
     "stopped",  # SIGTERM or SIGINT
+    "stalled",  # hung, and ended by the watchdog (DIAG_STALL_ABORT=1)
     "killed",  # SIGKILL without an out-of-memory kill
     "ram_oom",
     "gpu_oom",

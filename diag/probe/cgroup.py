@@ -45,6 +45,11 @@ def read_limits(root: Path = Path("/")) -> Limits:
     )
 
 
+def own_groups(root: Path = Path("/")) -> dict[str, Path]:
+    """Controller -> folder of this process's control group; the unified hierarchy of version 2 is ""."""
+    return {controller: group for controller, (group, _) in _own(root, _mounts(root)).items()}
+
+
 def _mounts(root: Path) -> dict[str, tuple[Path, str]]:
     """Controller -> (mount point below `root`, path of the hierarchy that is mounted there); "" is version 2."""
     found: dict[str, tuple[Path, str]] = {}

@@ -9,12 +9,14 @@ from typing import Any
 
 from diag import codec
 from diag.model.run import RunRecord
+from diag.record.alive import Heartbeat, stacks_on_signal
 
 
 def main(run_dir: Path) -> None:
     """Train; exceptions end the process with their traceback, which is evidence in console.log."""
     record = codec.read_json(run_dir / "run.json", RunRecord)
     os.environ["DIAG_RUN_DIR"] = str(run_dir)
+    stacks_on_signal(run_dir)
     train(run_dir, dict(record.args), record.task)
 
 
@@ -29,6 +31,7 @@ def train(
 
     model = load_model(str(args.pop("model")), task)
     model.add_callback("on_train_batch_end", on_batch_end)
+    model.add_callback("on_val_batch_end", Heartbeat(run_dir))
     base = trainer_for(model)
 
     def build(*a: Any, **k: Any) -> Any:

@@ -8,6 +8,7 @@ from diag.messages import text
 from diag.model.evidence import Evidence
 from diag.model.finding import Finding, Report
 from diag.render import words
+from diag.render.machine import COLUMNS, machine_note, machine_rows
 
 _COLORS = {
     "fail": "31;1", "critical": "31;1", "high": "31", "warn": "33;1", "medium": "33",
@@ -42,6 +43,7 @@ class _Page:
             self.lines.append("")
             self.finding(number, finding, evidence, report)
         self.times(report, evidence)
+        self.machine(evidence)
         self.unjudged(report, evidence)
         return "\n".join(self.lines) + "\n"
 
@@ -83,6 +85,12 @@ class _Page:
             ledger_rows = words.ledger_rows(ledger, self.lang)
             header = [self.ui(k) for k in ("stage", "time", "share")]
             self.table([header, *(list(r[:3]) for r in ledger_rows)], bars=[r[3] for r in ledger_rows])
+
+    def machine(self, evidence: Evidence) -> None:
+        if evidence.counters is not None and (rows := machine_rows(evidence.counters, self.lang)):
+            self.head(text(self.lang, "machine", "title"), machine_note(evidence.counters, self.lang))
+            header = [text(self.lang, "machine", key) for key in COLUMNS]
+            self.table([header, *(list(row) for row in rows)])
 
     def unjudged(self, report: Report, evidence: Evidence) -> None:
         if report.skipped or evidence.skipped_files:

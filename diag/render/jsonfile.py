@@ -21,6 +21,7 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
         "crashed": report.crashed,
         "steps": _steps(report, evidence),
         "ledger": evidence.ledger,
+        "counters": _counters(evidence),
         "run": _run(evidence),
     }
     result: dict[str, Any] = plain(document)
@@ -67,6 +68,20 @@ def _steps(report: Report, evidence: Evidence) -> dict[str, Any] | None:
             "says": views.by_share,
         },
         "agree": views.agree,
+    }
+
+
+def _counters(evidence: Evidence) -> dict[str, Any] | None:
+    counters = evidence.counters
+    if counters is None:
+        return None
+    names = ("mean", "p50", "max", "first", "last", "slope_per_h")
+    return {
+        "file": counters.file,
+        "seconds": counters.seconds,
+        "series": {key: {n: getattr(s, n) for n in names} for key, s in counters.series.items()},
+        "grew": counters.grew,
+        "gpus": counters.gpus,
     }
 
 

@@ -8,6 +8,7 @@ from diag.messages import text
 from diag.model.evidence import Evidence
 from diag.model.finding import Finding, Report
 from diag.render import words
+from diag.render.machine import COLUMNS, machine_note, machine_rows
 
 _ICONS = {"fail": "❌", "warn": "⚠️", "pass": "✅", "unknown": "❔"}
 _SPECIAL = re.compile(r"([\\`*_\[\]|~])")
@@ -38,6 +39,7 @@ def report(report: Report, evidence: Evidence, *, lang: str = "en") -> str:
         lines += ["", f"## {text(lang, 'ui', 'others')}"]
         for finding in roots[1:]:
             lines += ["", *_finding(finding, report, evidence, lang)]
+    lines += _machine(evidence, lang)
     lines += _unjudged(report, evidence, lang)
     return "\n".join(lines) + "\n"
 
@@ -90,6 +92,16 @@ def _times(report: Report, evidence: Evidence, lang: str) -> list[str]:
         rows3 = [r[:3] for r in words.ledger_rows(ledger, lang)]
         lines += _table([text(lang, "ui", k) for k in ("stage", "time", "share")], rows3)
     return lines
+
+
+def _machine(evidence: Evidence, lang: str) -> list[str]:
+    counters = evidence.counters
+    rows = machine_rows(counters, lang) if counters else []
+    if counters is None or not rows:
+        return []
+    header = [text(lang, "machine", key) for key in COLUMNS]
+    title, note = text(lang, "machine", "title"), machine_note(counters, lang)
+    return ["", f"## {title}", "", note, "", *_table(header, rows)]
 
 
 def _unjudged(report: Report, evidence: Evidence, lang: str) -> list[str]:

@@ -8,7 +8,7 @@ from diag.load import load_run
 from diag.model.check import StageResult, Status
 from diag.model.evidence import Evidence
 from diag.model.finding import Report
-from diag.render import console, jsonfile, markdown
+from diag.render import console, jsonfile, markdown, tensorboard
 from diag.render.words import story
 from diag.stages.context import Context
 
@@ -43,7 +43,16 @@ def run_report(context: Context) -> StageResult:
     codec.write_text(path, markdown.report(report, evidence))
     if evidence.console or evidence.steps:  # without a training there is nothing to read but the stages above
         context.screen.line(console.report(report, evidence, color=context.screen.colour))
-    return StageResult("report", Status.PASS, str(path), time.monotonic() - start)
+    events = _export(context, report, evidence)
+    return StageResult("report", Status.PASS, str(path), time.monotonic() - start, {"tensorboard": events})
+
+
+def _export(context: Context, report: Report, evidence: Evidence) -> str:
+    """The event file, or why there is none: a report is complete without it."""
+    try:
+        return str(tensorboard.export(context.run_dir, evidence, report))
+    except (ImportError, OSError) as error:
+        return f"skipped: {error}"
 
 
 def _judged(context: Context) -> tuple[Report, Evidence]:

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,8 +28,9 @@ def run(workspace: Path) -> Path:
 
 
 def test_the_run_directory_is_complete(run: Path) -> None:
-    names = "run.json baseline.json check.json data.json smoke.json health.json console.log train.log trace/rank0.jsonl"
-    more = "report.md report.json ultralytics/args.yaml ultralytics/results.csv ultralytics/weights/last.pt"
+    names = "run.json baseline.json check.json data.json smoke.json health.json console.log train.log"
+    more = "trace/rank0.jsonl trace/counters.jsonl report.md report.json"
+    more += " ultralytics/args.yaml ultralytics/results.csv ultralytics/weights/last.pt"
     assert [n for n in f"{names} {more}".split() if not (run / n).stat().st_size] == []
     assert list((run / "ultralytics").glob("events.out.tfevents*"))
 
@@ -118,10 +120,10 @@ def test_json_mode_keeps_stdout_for_the_document(tmp_path: Path, diag: Diag) -> 
     assert json.loads(done.stdout) == summary(tmp_path)
 
 
-def start(workspace: Path, *words: str) -> subprocess.Popen[str]:
+def start(workspace: Path, *words: str, **more: str) -> subprocess.Popen[str]:
     """A training in the background, as far as its third batch."""
     args = [str(DIAG), "train", *TINY, "epochs=50", *words]
-    env = environment(workspace)
+    env = environment(workspace, **more)
     process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
@@ -158,12 +160,29 @@ def test_a_killed_trainer_is_told_and_how_far_it_got(tmp_path: Path) -> None:
     assert document["train"]["epochs_done"] >= 1
 
 
+def test_a_hung_trainer_is_ended_and_told_if_that_is_wished(tmp_path: Path) -> None:
+    process = start(tmp_path, DIAG_STALL_S="3", DIAG_STALL_ABORT="1")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    trainer = next(pid for pid in children if b"diag.record.launch" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(int(trainer), signal.SIGSTOP)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 1, out[-2000:]
+    assert "HANGS: " in out
+    document = summary(tmp_path)
+    assert (document["exit_cause"]["kind"], document["exit_cause"]["signal"]) == ("stalled", "SIGKILL")
+    assert document["train"]["stall"]["aborted"] is True
+    assert document["train"]["stall"]["step"] >= 15
+    assert f"== trainer {trainer}" in (Path(document["run"]["dir"]) / "stall.txt").read_text()
+    assert not Path(f"/proc/{trainer}").exists()
+
+
 def test_a_killed_pipeline_leaves_a_summary_and_the_next_run_closes_it(tmp_path: Path, diag: Diag) -> None:
     process = start(tmp_path)
     children = [int(p) for p in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
     process.kill()
-    for pid in children:  # the trainer is in a session of its own
-        os.kill(pid, signal.SIGKILL)
+    for pid in children:  # the trainer is in a session of its own; the counters end by themselves
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.communicate(timeout=60)
     before = summary(tmp_path)
     assert (before["verdict"], before["train"]["status"]) == ("running", "unknown")

@@ -93,5 +93,5 @@ def _fields(args: tuple[Any, ...], values: dict[int, int]) -> int:
         known = entry.fieldId in values
         entry.nvmlReturn = 0 if known else NOT_SUPPORTED
         if known:
-            entry.value.uiVal = values[entry.fieldId]
+            entry.value.ullVal = values[entry.fieldId]  # a union: small numbers read the same as uiVal
     return 0

@@ -1,12 +1,15 @@
 """Evidence from the short notation of the case files."""
 
 import re
+from array import array
 from typing import Any
 
 import msgspec
 
 from diag.load.console import parse_console
+from diag.load.counters import summarize
 from diag.load.curves import curves
+from diag.model.counters import CountedGpu, Counters
 from diag.model.curves import Curves
 from diag.model.evidence import Dataset, Evidence, Ledger
 from diag.model.hardware import Baseline
@@ -41,6 +44,8 @@ def evidence(raw: dict[str, Any]) -> Evidence:
             case "dataset":
                 base = {"yaml": "data.yaml", "task": "detect", "names": {0: "a"}, "splits": {}, "class_counts": {}}
                 made["dataset"] = msgspec.convert({**base, **value}, Dataset)
+            case "counters":
+                made["counters"] = make_counters(**value)
             case "baseline":
                 made["baseline"] = msgspec.convert(value, Baseline)
             case _:
@@ -55,6 +60,16 @@ def make_curves(columns: dict[str, Any]) -> Curves | None:
     values.setdefault("epoch", [float(i + 1) for i in range(count)])
     rows = tuple(Epoch(i + 1, values["epoch"][i], {n: v[i] for n, v in values.items()}) for i in range(count))
     return curves(Epochs(rows, tuple(values)))
+
+
+def make_counters(seconds: float, series: dict[str, str], gpus: list[dict[str, Any]] | None = None) -> Counters:
+    """Ramps (see make_curves) spread evenly over so many seconds, as counters.jsonl would hold them."""
+    columns: dict[str, tuple[array[float], array[float]]] = {}
+    for name, text in series.items():
+        values = ramp(text)
+        times = [seconds * i / (len(values) - 1) for i in range(len(values))]
+        columns[name] = array("d", times), array("d", values)
+    return summarize(columns, tuple(msgspec.convert(gpu, CountedGpu) for gpu in gpus or ()))
 
 
 def ramp(text: str) -> list[float]:

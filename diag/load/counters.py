@@ -1,0 +1,170 @@
+"""trace/counters.jsonl -> Counters: every value as a summary, cumulative ones as growth and rate."""
+
+import math
+import statistics
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from diag.load.read import MAX_TRACE_BYTES, UnreadableError, read_bytes
+from diag.model.counters import CountedGpu, Counters, Series
+from diag.model.trace import Lap, Mark
+
+POINTS = 60
+START_SHARE = 0.3
+"""Without a second epoch so much of the time counts as start-up."""
+_TOTAL = "_total"
+_REASONS = "clocks_event_reasons"
+_THERMAL, _BRAKE = 0x20 | 0x40, 0x80
+"""nvml.h: software and hardware thermal slowdown; power brake."""
+Columns = dict[str, tuple["array[float]", "array[float]"]]
+"""Name -> (times in seconds, values)."""
+
+
+def read_counters(path: Path, laps: Sequence[Lap] = ()) -> Counters:
+    """The counters in `path`; `laps` of the same run tell where its steady part lies.
+
+    Raises UnreadableError when it holds no sample at all.
+    """
+    columns, gpus, marks, lost = parse_counters(read_bytes(path, limit=MAX_TRACE_BYTES))
+    if not columns:
+        raise UnreadableError("no sample in it")
+    return summarize(columns, gpus, marks, lost_lines=lost, steady=steady_part(laps))
+
+
+def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[Mark, ...], int]:
+    """All samples by name, the GPUs, the marks, and how many lines could not be read."""
+    decode = msgspec.json.Decoder().decode
+    columns: Columns = {}
+    gpus: tuple[CountedGpu, ...] = ()
+    marks: list[Mark] = []
+    lost = 0
+    for line in data.split(b"\n"):
+        if not line.strip():
+            continue
+        try:
+            record = decode(line)
+            match record.get("k"):
+                case "c":
+                    _take(columns, int(record["t"]) / 1e9, record["v"])
+                case "gpus":
+                    gpus = tuple(msgspec.convert(gpu, CountedGpu) for gpu in record["gpus"])
+                case "mark":
+                    values = {str(k): v for k, v in dict(record.get("v") or {}).items() if _plain(v)}
+                    marks.append(Mark(str(record["m"]), int(record["t"]), values))
+                case "start":
+                    marks.append(Mark("start", int(record["t"])))
+                case _:
+                    pass  # a kind from a newer process
+        except (msgspec.MsgspecError, AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+            lost += 1
+    return columns, gpus, tuple(marks), lost
+
+
+def steady_part(laps: Iterable[Lap]) -> tuple[float, float] | None:
+    """Seconds (monotonic) from the first batch of the second epoch to the last batch; None without a second epoch."""
+    first: int | None = None
+    begin = end = 0
+    for lap in laps:
+        if lap.step < 0:
+            continue
+        first = lap.epoch if first is None else first
+        if lap.epoch != first:
+            begin = begin or lap.start_ns
+        end = max(end, lap.end_ns)
+    return (begin / 1e9, end / 1e9) if begin else None
+
+
+def summarize(
+    columns: Columns,
+    gpus: tuple[CountedGpu, ...] = (),
+    marks: tuple[Mark, ...] = (),
+    *,
+    lost_lines: int = 0,
+    steady: tuple[float, float] | None = None,
+) -> Counters:
+    """Summaries of all columns."""
+    start = min(times[0] for times, _ in columns.values())
+    end = max(times[-1] for times, _ in columns.values())
+    begin, until = steady or (start + START_SHARE * (end - start), end)
+    series: dict[str, Series] = {}
+    grew: dict[str, float] = {}
+    for name, (times, values) in columns.items():
+        if not name.endswith(_TOTAL):
+            series[name] = _series(times, values, start, begin, until)
+            continue
+        plain = name.removesuffix(_TOTAL)
+        rate_times, speeds, grew[plain] = rates(times, values)
+        if speeds:
+            series[f"{plain}_per_s"] = _series(rate_times, speeds, start, begin, until)
+    return Counters(end - start, series, grew, gpus, marks, lost_lines)
+
+
+def _take(columns: Columns, t: float, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        number = float(value)
+        if not math.isfinite(number):
+            continue
+        _put(columns, name, t, number)
+        if name.endswith(_REASONS):  # older cards do not count these times: then the share of looks has to do
+            gpu = name.removesuffix(_REASONS)
+            _put(columns, f"{gpu}thermal_held", t, float(bool(int(number) & _THERMAL)))
+            _put(columns, f"{gpu}brake_held", t, float(bool(int(number) & _BRAKE)))
+
+
+def _put(columns: Columns, name: str, t: float, value: float) -> None:
+    times, column = columns.setdefault(name, (array("d"), array("d")))
+    times.append(t)
+    column.append(value)
+
+
+def _plain(value: object) -> bool:
+    return value is None or isinstance(value, (str, int, float, bool))
+
+
+def rates(times: Sequence[float], values: Sequence[float]) -> tuple[list[float], list[float], float]:
+    """Times and rates per second between samples, and the growth. A counter that fell was reset: not counted."""
+    at, speeds, grew = [], [], 0.0
+    for i in range(1, len(values)):
+        seconds, more = times[i] - times[i - 1], values[i] - values[i - 1]
+        if seconds > 0 and more >= 0:
+            at.append(times[i])
+            speeds.append(more / seconds)
+            grew += more
+    return at, speeds, grew
+
+
+def _series(times: Sequence[float], values: Sequence[float], start: float, begin: float, until: float) -> Series:
+    points = _points(times, values, start, begin, until)
+    return Series(
+        count=len(values),
+        mean=statistics.fmean(values),
+        p50=statistics.median(values),
+        max=max(values),
+        first=values[0],
+        last=values[-1],
+        points=points,
+        slope_per_h=_slope(points) * 3600 if len(points) >= 3 else None,
+    )
+
+
+def _points(
+    times: Sequence[float], values: Sequence[float], start: float, begin: float, until: float
+) -> tuple[tuple[float, float], ...]:
+    if until <= begin:
+        return ()
+    parts: dict[int, list[float]] = {}
+    width = (until - begin) / POINTS
+    for t, value in zip(times, values, strict=True):
+        if begin <= t <= until:
+            parts.setdefault(min(POINTS - 1, int((t - begin) / width)), []).append(value)
+    middle = begin - start + width / 2
+    return tuple((middle + n * width, statistics.median(found)) for n, found in sorted(parts.items()))
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    fit = statistics.linear_regression([t for t, _ in points], [v for _, v in points])
+    return fit.slope
