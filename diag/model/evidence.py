@@ -14,7 +14,7 @@ class StepStats:
     """Seconds per training step and stage, from the trace or, without one, from train.log.
 
     `mean_s` is over all recorded batches (what a one-liner over train.log gives); the steady figures
-    leave out the first steps of the run and the first step of each epoch (`stats.steady_steps`).
+    leave out the first steps of the run and the first step of each epoch (`stats.StepTable.steady`).
     """
 
     steps: int
@@ -26,6 +26,9 @@ class StepStats:
     """Mean length of a steady step."""
     file: str
     """Where the figures come from, relative to the run directory."""
+    wait_p50_s: float = 0.0
+    wait_p99_s: float = 0.0
+    """Data wait of a steady step: the median and what 99 % of the steps stay below."""
 
     def share(self, stage: Stage) -> float:
         """Share (0..1) of a steady step that this stage takes."""
@@ -45,6 +48,44 @@ class StepStats:
     def optimizer_s(self) -> float:
         """Mean `optimizer:` seconds of train.log, over all batches (many make no optimizer step)."""
         return self.mean_s.get(Stage.OPTIMIZER, 0.0)
+
+
+@dataclass(frozen=True)
+class LoaderStats:
+    """What the loader does with its time, measured in the processes that load.
+
+    `mean_s` is seconds per sample by part: read, decode (with the resize to imgsz), augment, collate.
+    """
+
+    images: int
+    batches: int
+    workers: int
+    """Processes that loaded; 0 when the training process loads itself."""
+    mean_s: Mapping[str, float]
+    images_per_s: Mapping[int, float]
+    """What each worker loads while it works; -1 is the training process."""
+    hit_share: float
+    """Share of the images that came from memory (RAM cache, mosaic buffer)."""
+    bytes_per_file: float
+    pixels_per_image: float
+    """Size of the decoded source images; 0 when none was decoded (cached arrays)."""
+    slowest: tuple[tuple[str, float], ...]
+    """Files that took longest to load (read, decode, resize) with their seconds, slowest first."""
+    file: str
+
+    @property
+    def sample_s(self) -> float:
+        """Seconds that a worker needs for one sample."""
+        return sum(self.mean_s.values())
+
+    @property
+    def load_s(self) -> float:
+        """Seconds of it for reading and decoding."""
+        return self.mean_s.get("read", 0.0) + self.mean_s.get("decode", 0.0)
+
+    def share(self, part: str) -> float:
+        """Share (0..1) of a worker's time that this part takes."""
+        return self.mean_s.get(part, 0.0) / self.sample_s if self.sample_s > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +159,7 @@ class Evidence:
     args: TrainArgs | None = None
     steps: StepStats | None = None
     ledger: Ledger | None = None
+    loader: LoaderStats | None = None
     epochs: Epochs | None = None
     curves: Curves | None = None
     """Derived from `epochs`."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from diag.model.trace import Stage
 from diag.record.clock import StageClock
+from diag.record.loader_sums import LoaderSums
 from diag.record.writer import TraceWriter
 
 _MODEL = (Stage.TRANSFER, Stage.FORWARD, Stage.BACKWARD)
@@ -32,6 +33,7 @@ class Recorder:
         self._batch = 0
         self._between = Stage.STARTUP
         self._final = False
+        self._loader = LoaderSums()
         self.stop_requested = False
 
     @classmethod
@@ -73,6 +75,7 @@ class Recorder:
             self.lap(Stage.OTHER)
             self._flush(self._epoch, self._step)
             self.mark("oom_retry", {"epoch": epoch, "batch": batch_size})
+        self._flush_loader()
         self.between()
         self._epoch = epoch
         self._batch = 0
@@ -82,6 +85,11 @@ class Recorder:
         """The batch has arrived."""
         self.lap(Stage.DATA_WAIT)
         self._in_batch = True
+
+    def loaded(self, sums: Mapping[str, Any] | None) -> None:
+        """What the loader measured for this batch; None when it is not timed."""
+        if sums is not None and self._in_batch and (line := self._loader.add(sums, self._now())):
+            self._writer.record("loader", {"e": self._epoch, "n": self._step, **line})
 
     def transferred(self) -> None:
         """`preprocess_batch` has returned."""
@@ -139,8 +147,13 @@ class Recorder:
     def end(self, reason: str) -> None:
         """The trainer returned or raised; the last lap ends here."""
         self._in_batch = False
+        self._flush_loader()
         self.between()
         self.mark("end", {"reason": reason})
+
+    def _flush_loader(self) -> None:
+        if line := self._loader.flush(self._now()):
+            self._writer.record("loader", {"e": self._epoch, "n": self._step, **line})
 
     def _flush(self, epoch: int, step: int) -> None:
         start, laps = self.clock.take()

@@ -16,6 +16,7 @@ from ultralytics.models.yolo.pose import PoseTrainer
 from ultralytics.models.yolo.segment import SegmentationTrainer
 
 from diag.model.trace import Stage
+from diag.record import loader
 from diag.record.recorder import Recorder
 
 
@@ -54,7 +55,13 @@ class Profiled(BaseTrainer):
             diag.between()
             diag.mark("train_start", self._diag_facts())
 
+    def build_dataset(self, img_path: Any, mode: str = "train", batch: Any = None) -> Any:
+        # Here and not at the loader: 8.3.9 starts its workers while it builds the loader.
+        dataset = super().build_dataset(img_path, mode, batch)
+        return loader.attach(dataset) if mode == "train" else dataset
+
     def preprocess_batch(self, batch: Any) -> Any:
+        self._diag.loaded(loader.take(batch))
         batch = super().preprocess_batch(batch)
         self._diag.transferred()
         return batch
@@ -105,11 +112,10 @@ class Profiled(BaseTrainer):
         self._diag.between()
 
     def _diag_facts(self) -> dict[str, Any]:
-        loader = self.train_loader
         return {
-            "batches": len(loader),
-            "images": len(loader.dataset),
-            "workers": loader.num_workers,
+            "batches": len(self.train_loader),
+            "images": len(self.train_loader.dataset),
+            "workers": self.train_loader.num_workers,
             "batch": self.batch_size,
             "device": str(self.device),
             "amp": bool(self.amp),

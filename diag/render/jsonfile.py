@@ -21,6 +21,7 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
         "crashed": report.crashed,
         "steps": _steps(report, evidence),
         "ledger": evidence.ledger,
+        "loader": evidence.loader,
         "run": _run(evidence),
     }
     result: dict[str, Any] = plain(document)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from diag.messages import text
-from diag.model.evidence import Evidence, Ledger, StepStats
+from diag.model.evidence import Evidence, Ledger, LoaderStats, StepStats
 from diag.model.finding import Finding, Fix, Report, Skipped, Value
 from diag.model.trace import Stage
 from diag.model.views import StepViews
@@ -136,6 +136,34 @@ def step_rows(steps: StepStats, lang: str) -> list[tuple[str, str, str, str, flo
         mean_s = f"{steps.steady_mean_s[stage]:.3f} s"
         rows.append((name, mean_s, f"{steps.steady_median_s[stage]:.3f} s", f"{share:.0%}", share))
     return rows
+
+
+def loader_note(loader: LoaderStats, lang: str, escape: Escape = str) -> str:
+    """How fast a worker is, how many there are, and what it opens."""
+    rates = loader.images_per_s.values()
+    facts: dict[str, Value] = {
+        "images": loader.images,
+        "workers": loader.workers,
+        "rate": sum(rates) / len(rates) if rates else 0.0,
+        "hits": loader.hit_share,
+        "kb": loader.bytes_per_file / 1000,
+        "megapixels": loader.pixels_per_image / 1e6,
+        "case": "workers" if loader.workers else "process",
+    }
+    return text(lang, "ui", "loader_note", facts)
+
+
+def loader_rows(loader: LoaderStats, lang: str) -> list[tuple[str, str, str, float]]:
+    """Part, milliseconds per sample and share of a worker's time."""
+    return [
+        (text(lang, "loader", part), f"{seconds * 1e3:.2f} ms", f"{loader.share(part):.0%}", loader.share(part))
+        for part, seconds in loader.mean_s.items()
+    ]
+
+
+def slowest_files(loader: LoaderStats, *, count: int = 3) -> list[str]:
+    """The files that took longest to load, with their times."""
+    return [f"{seconds * 1e3:.1f} ms  {clean(file)}" for file, seconds in loader.slowest[:count]]
 
 
 def ledger_rows(ledger: Ledger, lang: str) -> list[tuple[str, str, str, float]]:
