@@ -131,7 +131,7 @@ def _of_trace(trace: TraceSummary | None) -> Evidence:
     """What a trace tells."""
     if trace is None:
         return Evidence()
-    return Evidence(steps=trace.steps(), ledger=trace.ledger(), loader=trace.loader())
+    return Evidence(steps=trace.steps(), ledger=trace.ledger(), loader=trace.loader(), validation=trace.validation())
 
 
 def _first(folder: Path, *names: str) -> Path | None:

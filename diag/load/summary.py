@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError
-from diag.model.evidence import Ledger, LoaderStats, StepStats
+from diag.model.evidence import Ledger, LoaderStats, StepStats, ValidationStats
 from diag.model.trace import STEP_STAGES, Stage
 from diag.stats import StepTable, ledger
 
@@ -21,6 +21,7 @@ _BROKEN = (
 )  # fmt: skip
 SLOWEST = 5
 """Slowest files that are kept."""
+VAL_PARTS = ("setup", "wait", "preprocess", "inference", "loss", "postprocess", "metrics", "plots")
 PARTS = ("read", "decode", "augment", "collate")
 
 
@@ -43,6 +44,7 @@ class TraceSummary:
         self._loader: dict[str, int] = defaultdict(int)
         self._workers: dict[int, list[int]] = defaultdict(lambda: [0, 0])
         self._slowest: dict[str, int] = {}
+        self._validations: list[tuple[int, dict[str, int]]] = []
 
     def steps(self) -> StepStats | None:
         """Seconds per step and stage."""
@@ -71,6 +73,14 @@ class TraceSummary:
             slowest=tuple((file, ns / 1e9) for file, ns in slowest),
             file=self.file,
         )
+
+    def validation(self) -> ValidationStats | None:
+        """The parts of the validations during training; None without one."""
+        runs = self._validations
+        if not runs:
+            return None
+        mean_s = {part: sum(ns[part] for _, ns in runs) / len(runs) / 1e9 for part in VAL_PARTS}
+        return ValidationStats(len(runs), runs[-1][0], mean_s, self.file)
 
     def feed(self, lines: Iterable[bytes]) -> "TraceSummary":
         """Take lines in; one that is no record of a known shape is counted and left out."""
@@ -116,6 +126,10 @@ class TraceSummary:
         match record["k"]:
             case "loader":
                 self._on_loader(record)
+            case "val":
+                parts = {part: _count(record["ns"][part]) for part in VAL_PARTS}
+                if record["final"] is False:
+                    self._validations.append((_count(record["images"]), parts))
             case "laps":
                 raise ValueError("written in another way")
             case _:

@@ -67,6 +67,7 @@ class LoaderStats:
     hit_share: float
     """Share of the images that came from memory (RAM cache, mosaic buffer)."""
     bytes_per_file: float
+    """0 when files were opened in a way that doesn't tell reading from decoding (cv2.imread of old releases)."""
     pixels_per_image: float
     """Size of the decoded source images; 0 when none was decoded (cached arrays)."""
     slowest: tuple[tuple[str, float], ...]
@@ -86,6 +87,25 @@ class LoaderStats:
     def share(self, part: str) -> float:
         """Share (0..1) of a worker's time that this part takes."""
         return self.mean_s.get(part, 0.0) / self.sample_s if self.sample_s > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class ValidationStats:
+    """The validations during training, each split into its parts: seconds of a mean validation.
+
+    The parts are setup, wait, preprocess, inference, loss, postprocess, metrics and plots.
+    """
+
+    runs: int
+    images: int
+    """Of the last validation."""
+    mean_s: Mapping[str, float]
+    file: str
+
+    @property
+    def val_s(self) -> float:
+        """Seconds of a mean validation."""
+        return sum(self.mean_s.values())
 
 
 @dataclass(frozen=True)
@@ -160,6 +180,7 @@ class Evidence:
     steps: StepStats | None = None
     ledger: Ledger | None = None
     loader: LoaderStats | None = None
+    validation: ValidationStats | None = None
     epochs: Epochs | None = None
     curves: Curves | None = None
     """Derived from `epochs`."""

@@ -118,7 +118,7 @@ class LoaderProbe:
         places: list[tuple[Any, str, Callable[[int, Any], None]]] = [
             (np, "fromfile", self._on_read),
             (np, "load", self._on_read),
-            (cv2, "imread", self._on_decode),
+            (cv2, "imread", self._on_imread),
             (cv2, "imdecode", self._on_decode),
             (cv2, "imdecodemulti", self._on_decode),
             (cv2, "resize", self._on_resize),
@@ -143,6 +143,11 @@ class LoaderProbe:
         sums.decode += ns
         if isinstance(result, np.ndarray):
             sums.pixels += int(result.shape[0] * result.shape[1])
+
+    def _on_imread(self, ns: int, result: Any) -> None:
+        # 8.3.9 on Linux: OpenCV opens the file itself. `bytes` stays 0, which says that reading is not known.
+        self._sums.opened += 1
+        self._on_decode(ns, result)
 
     def _on_resize(self, ns: int, result: Any) -> None:
         if self._inside:  # elsewhere it is augmentation

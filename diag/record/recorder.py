@@ -9,6 +9,7 @@ from typing import Any
 from diag.model.trace import Stage
 from diag.record.clock import StageClock
 from diag.record.loader_sums import LoaderSums
+from diag.record.validation import ValidationClock
 from diag.record.writer import TraceWriter
 
 _MODEL = (Stage.TRANSFER, Stage.FORWARD, Stage.BACKWARD)
@@ -34,6 +35,7 @@ class Recorder:
         self._between = Stage.STARTUP
         self._final = False
         self._loader = LoaderSums()
+        self.validation = ValidationClock(self.validated, now)
         self.stop_requested = False
 
     @classmethod
@@ -110,6 +112,25 @@ class Recorder:
         """`optimizer_step` has returned."""
         if self._in_batch:
             self.lap(Stage.OPTIMIZER)
+
+    def plot_start(self) -> None:
+        """A plot is about to be drawn, in a batch or between batches."""
+        if self._in_batch:
+            self.backward_done()
+            self.lap(Stage.LOG)
+        else:
+            self.between()
+
+    def plotted(self) -> None:
+        """The plot is drawn (or handed to a thread that draws it)."""
+        if self._in_batch:
+            self.lap(Stage.PLOT)
+        else:
+            self.between(Stage.PLOT)
+
+    def validated(self, parts: Mapping[str, Any]) -> None:
+        """The record of one validation, from its own clock."""
+        self._writer.record("val", {"e": self._epoch, **parts})
 
     def batch_end(self, epochs: int, batches: int) -> None:
         """The batch is done, of so many epochs and batches. Writes its laps and its line of train.log."""

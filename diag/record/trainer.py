@@ -87,9 +87,29 @@ class Profiled(BaseTrainer):
         super().optimizer_step()
         self._diag.optimizer_done()
 
+    def get_validator(self) -> Any:
+        return self._diag.validation.attach(super().get_validator())
+
+    def plot_training_samples(self, batch: Any, ni: int) -> None:
+        self._diag.plot_start()
+        super().plot_training_samples(batch, ni)
+        self._diag.plotted()
+
+    def plot_training_labels(self) -> None:
+        self._diag.plot_start()
+        super().plot_training_labels()
+        self._diag.plotted()
+
+    def plot_metrics(self) -> None:
+        self._diag.plot_start()
+        super().plot_metrics()
+        self._diag.plotted()
+
     def validate(self) -> Any:
         self._diag.between()
+        self._diag.validation.begin()
         result = super().validate()
+        self._diag.validation.end(self.validator)
         self._diag.between(Stage.VALIDATE)
         self._diag_stop()
         return result

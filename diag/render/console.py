@@ -88,7 +88,7 @@ class _Page:
                 self.wrap(sentence, "  ")
         if ledger is not None:
             self.head(self.ui("ledger"), words.duration(ledger.wall_s))
-            ledger_rows = words.ledger_rows(ledger, self.lang)
+            ledger_rows = words.ledger_rows(ledger, self.lang, evidence.validation)
             header = [self.ui(k) for k in ("stage", "time", "share")]
             self.table([header, *(list(r[:3]) for r in ledger_rows)], bars=[r[3] for r in ledger_rows])
 

@@ -22,6 +22,7 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
         "steps": _steps(report, evidence),
         "ledger": evidence.ledger,
         "loader": evidence.loader,
+        "validation": evidence.validation,
         "run": _run(evidence),
     }
     result: dict[str, Any] = plain(document)

@@ -92,7 +92,7 @@ def _times(report: Report, evidence: Evidence, lang: str) -> list[str]:
             lines += ["", sentence]
     if ledger is not None:
         lines += ["", f"**{text(lang, 'ui', 'ledger')}** ({words.duration(ledger.wall_s)})", ""]
-        rows3 = [r[:3] for r in words.ledger_rows(ledger, lang)]
+        rows3 = [r[:3] for r in words.ledger_rows(ledger, lang, evidence.validation)]
         lines += _table([text(lang, "ui", k) for k in ("stage", "time", "share")], rows3)
     return lines
 

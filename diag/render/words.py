@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from diag.messages import text
-from diag.model.evidence import Evidence, Ledger, LoaderStats, StepStats
+from diag.model.evidence import Evidence, Ledger, LoaderStats, StepStats, ValidationStats
 from diag.model.finding import Finding, Fix, Report, Skipped, Value
 from diag.model.trace import Stage
 from diag.model.views import StepViews
@@ -166,11 +166,21 @@ def slowest_files(loader: LoaderStats, *, count: int = 3) -> list[str]:
     return [f"{seconds * 1e3:.1f} ms  {clean(file)}" for file, seconds in loader.slowest[:count]]
 
 
-def ledger_rows(ledger: Ledger, lang: str) -> list[tuple[str, str, str, float]]:
-    """Stage, time and share of the whole recorded time, largest first."""
+def ledger_rows(
+    ledger: Ledger, lang: str, validation: ValidationStats | None = None
+) -> list[tuple[str, str, str, float]]:
+    """Stage, time and share of the whole recorded time, largest first; below validation its parts, where known."""
     items = sorted(ledger.seconds.items(), key=lambda item: -item[1])
     wall = ledger.wall_s or 1.0
-    return [(text(lang, "stage", s.value), duration(v), f"{v / wall:.1%}", v / wall) for s, v in items]
+    rows = []
+    for stage, v in items:
+        rows.append((text(lang, "stage", stage.value), duration(v), f"{v / wall:.1%}", v / wall))
+        if stage is Stage.VALIDATE and validation is not None:
+            parts = (
+                (part, s * validation.runs) for part, s in validation.mean_s.items() if s * validation.runs >= 5e-4
+            )
+            rows += [(f"· {text(lang, 'val', p)}", duration(s), f"{s / wall:.1%}", s / wall) for p, s in parts]
+    return rows
 
 
 def view_rows(views: StepViews, lang: str) -> list[tuple[str, str, str]]:

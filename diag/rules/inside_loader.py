@@ -63,6 +63,8 @@ def decode_bound(
         return Skip("too_few_steps", {"have": steps.steady_steps, "need": min_steps})
     if not _is_limit("decode", steps, loader, max_wait, min_share):
         return None
+    if loader.bytes_per_file == 0 and loader.hit_share < 1:
+        return Skip("read_with_decode")
     imgsz = args.get("imgsz") if args else None
     large = isinstance(imgsz, int) and loader.pixels_per_image > 2 * imgsz * imgsz
     fixes = [*([Fix("smaller_images")] if large or not isinstance(imgsz, int) else []), *_cache(args)]

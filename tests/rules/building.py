@@ -8,7 +8,7 @@ import msgspec
 from diag.load.console import parse_console
 from diag.load.curves import curves
 from diag.model.curves import Curves
-from diag.model.evidence import Dataset, Evidence, Ledger, LoaderStats
+from diag.model.evidence import Dataset, Evidence, Ledger, LoaderStats, ValidationStats
 from diag.model.hardware import Baseline
 from diag.model.run import Epoch, Epochs, RunRecord, TrainArgs
 from diag.model.trace import Lap, Stage
@@ -32,6 +32,9 @@ def evidence(raw: dict[str, Any]) -> Evidence:
                 made["steps"] = step_stats(laps, file="trace/rank0.jsonl")
             case "loader":
                 made["loader"] = make_loader(**value)
+            case "validation":
+                parts = {k: float(v) for k, v in value.items() if k not in {"runs", "images"}}
+                made["validation"] = ValidationStats(value["runs"], value["images"], parts, "trace/rank0.jsonl")
             case "ledger":
                 seconds = {Stage(k): float(v) for k, v in value.items()}
                 made["ledger"] = Ledger(seconds, sum(seconds.values()))
