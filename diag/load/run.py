@@ -131,7 +131,13 @@ def _of_trace(trace: TraceSummary | None) -> Evidence:
     """What a trace tells."""
     if trace is None:
         return Evidence()
-    return Evidence(steps=trace.steps(), ledger=trace.ledger(), loader=trace.loader(), validation=trace.validation())
+    return Evidence(
+        steps=trace.steps(),
+        ledger=trace.ledger(),
+        loader=trace.loader(),
+        validation=trace.validation(),
+        device=trace.device(),
+    )
 
 
 def _first(folder: Path, *names: str) -> Path | None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError
-from diag.model.evidence import Ledger, LoaderStats, StepStats, ValidationStats
+from diag.model.evidence import DeviceStats, Ledger, LoaderStats, StepStats, ValidationStats
 from diag.model.trace import STEP_STAGES, Stage
 from diag.stats import StepTable, ledger
 
@@ -44,6 +44,9 @@ class TraceSummary:
         self._loader: dict[str, int] = defaultdict(int)
         self._workers: dict[int, list[int]] = defaultdict(lambda: [0, 0])
         self._slowest: dict[str, int] = {}
+        self._device_ms: dict[Stage, float] = defaultdict(float)
+        self._device_laps = 0
+        self._alloc: dict[str, int] = {}
         self._validations: list[tuple[int, dict[str, int]]] = []
 
     def steps(self) -> StepStats | None:
@@ -81,6 +84,23 @@ class TraceSummary:
             return None
         mean_s = {part: sum(ns[part] for _, ns in runs) / len(runs) / 1e9 for part in VAL_PARTS}
         return ValidationStats(len(runs), runs[-1][0], mean_s, self.file)
+
+    def device(self) -> DeviceStats | None:
+        """Times on the GPU; None without CUDA events."""
+        # Every step has one forward pass; its share of all laps says how many steps they are.
+        kinds = max(len(self._steps), 1)
+        if not self._device_laps:
+            return None
+        get = self._alloc.get
+        return DeviceStats(
+            mean_s={stage: ms / kinds / 1e3 for stage, ms in self._device_ms.items()},
+            steps=kinds,
+            allocated_bytes=get("allocated", 0),
+            reserved_bytes=get("reserved", 0),
+            peak_bytes=get("peak", 0),
+            alloc_retries=get("retries", 0),
+            file=self.file,
+        )
 
     def feed(self, lines: Iterable[bytes]) -> "TraceSummary":
         """Take lines in; one that is no record of a known shape is counted and left out."""
@@ -126,6 +146,13 @@ class TraceSummary:
         match record["k"]:
             case "loader":
                 self._on_loader(record)
+            case "device":
+                ms = {_STAGES.get(name, Stage.OTHER): float(value) for name, value in record["ms"].items()}
+                self._device_laps += _count(record["laps"])
+                for stage, value in ms.items():
+                    self._device_ms[stage] += value
+            case "alloc":
+                self._alloc = {name: _count(record[name]) for name in ("allocated", "reserved", "peak", "retries")}
             case "val":
                 parts = {part: _count(record["ns"][part]) for part in VAL_PARTS}
                 if record["final"] is False:

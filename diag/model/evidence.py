@@ -90,6 +90,21 @@ class LoaderStats:
 
 
 @dataclass(frozen=True)
+class DeviceStats:
+    """Times on the GPU itself from CUDA events, and its allocator. Host times say where Python waits instead."""
+
+    mean_s: Mapping[Stage, float]
+    """Seconds per recorded step by stage; data_wait is the time the GPU had nothing of this step to do."""
+    steps: int
+    allocated_bytes: int
+    reserved_bytes: int
+    peak_bytes: int
+    alloc_retries: int
+    """Times that the allocator had to empty its cache to serve a request."""
+    file: str
+
+
+@dataclass(frozen=True)
 class ValidationStats:
     """The validations during training, each split into its parts: seconds of a mean validation.
 
@@ -181,6 +196,7 @@ class Evidence:
     ledger: Ledger | None = None
     loader: LoaderStats | None = None
     validation: ValidationStats | None = None
+    device: DeviceStats | None = None
     epochs: Epochs | None = None
     curves: Curves | None = None
     """Derived from `epochs`."""

@@ -7,6 +7,7 @@ owns one attribute, `_diag`, because the trainer's own names (last, stop, plots 
 import sys
 from typing import Any
 
+import torch
 from ultralytics.engine.trainer import BaseTrainer
 from ultralytics.models.rtdetr.train import RTDETRTrainer
 from ultralytics.models.yolo.classify import ClassificationTrainer
@@ -76,6 +77,8 @@ class Profiled(BaseTrainer):
             return scale(outputs)
 
         self.scaler.scale = scale_and_record
+        if self.device.type == "cuda":
+            recorder.watch_device(torch.cuda, self.device)
 
     def _get_memory(self, *args: Any, **kwargs: Any) -> Any:
         # Called for the progress bar: the first thing after backward in a batch without an optimizer step.

@@ -71,6 +71,8 @@ class _Page:
             rows = words.step_rows(steps, self.lang)
             header = [self.ui(k) for k in ("stage", "mean", "median", "share")]
             self.table([header, *(list(r[:4]) for r in rows)], bars=[r[4] for r in rows])
+        if evidence.device is not None:
+            self.wrap(words.device_note(evidence.device, self.lang), "  ", style="dim")
         if (loader := evidence.loader) is not None:
             self.head(self.ui("loader"), words.loader_note(loader, self.lang))
             loader_rows = words.loader_rows(loader, self.lang)

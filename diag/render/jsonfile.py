@@ -23,6 +23,7 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
         "ledger": evidence.ledger,
         "loader": evidence.loader,
         "validation": evidence.validation,
+        "device": evidence.device,
         "run": _run(evidence),
     }
     result: dict[str, Any] = plain(document)

@@ -79,6 +79,8 @@ def _times(report: Report, evidence: Evidence, lang: str) -> list[str]:
         lines += ["", words.where_note(steps, lang, escape), ""]
         rows = [r[:4] for r in words.step_rows(steps, lang)]
         lines += _table([text(lang, "ui", k) for k in ("stage", "mean", "median", "share")], rows)
+    if evidence.device is not None:
+        lines += ["", words.device_note(evidence.device, lang)]
     if (loader := evidence.loader) is not None:
         lines += ["", f"**{text(lang, 'ui', 'loader')}** ({words.loader_note(loader, lang, escape)})", ""]
         header = [text(lang, "ui", k) for k in ("part", "per_sample", "share")]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from diag.messages import text
-from diag.model.evidence import Evidence, Ledger, LoaderStats, StepStats, ValidationStats
+from diag.model.evidence import DeviceStats, Evidence, Ledger, LoaderStats, StepStats, ValidationStats
 from diag.model.finding import Finding, Fix, Report, Skipped, Value
 from diag.model.trace import Stage
 from diag.model.views import StepViews
@@ -136,6 +136,12 @@ def step_rows(steps: StepStats, lang: str) -> list[tuple[str, str, str, str, flo
         mean_s = f"{steps.steady_mean_s[stage]:.3f} s"
         rows.append((name, mean_s, f"{steps.steady_median_s[stage]:.3f} s", f"{share:.0%}", share))
     return rows
+
+
+def device_note(device: DeviceStats, lang: str) -> str:
+    """What the GPU itself takes per step, by stage, in milliseconds."""
+    parts = (f"{text(lang, 'stage', stage.value)} {s * 1e3:.1f} ms" for stage, s in device.mean_s.items())
+    return f"{text(lang, 'ui', 'device')}: {', '.join(parts)}"
 
 
 def loader_note(loader: LoaderStats, lang: str, escape: Escape = str) -> str:
