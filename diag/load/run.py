@@ -14,7 +14,7 @@ from diag.load.read import UnreadableError, read_bytes
 from diag.load.results import read_results
 from diag.load.summary import TraceSummary, summarize
 from diag.load.trainlog import read_trainlog
-from diag.model.evidence import Dataset, Evidence
+from diag.model.evidence import Dataset, Evidence, Ranks
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
 from diag.stats import step_stats
@@ -102,7 +102,7 @@ def _load_folder(base: Path) -> Evidence:
     console = reader.read(_first(base, "console.log"), lambda p: read_console(p, name=reader.name(p)))
     if console:
         console = replace(console, tensorboard_files=_has_events(yolo))
-    measured = _of_trace(trace)
+    measured = replace(_of_trace(trace), ranks=_ranks(reader, base / "trace", trace))
     steps = measured.steps
     if steps is None:
         steps = step_stats(reader.read(trainlog, read_trainlog) or (), file="train.log")
@@ -138,6 +138,18 @@ def _of_trace(trace: TraceSummary | None) -> Evidence:
         validation=trace.validation(),
         device=trace.device(),
     )
+
+
+def _ranks(reader: _Reader, folder: Path, first: TraceSummary | None) -> Ranks | None:
+    """The steps of all ranks; None for a run of one process."""
+    found = {0: first.steps()} if first else {}
+    for path in folder.glob("rank*.jsonl"):
+        number = path.stem.removeprefix("rank")
+        if number.isdecimal() and int(number) > 0:
+            summary = reader.read(path, lambda p: summarize(p, name=reader.name(p)))
+            found[int(number)] = summary.steps() if summary else None
+    steps = {rank: stats for rank, stats in sorted(found.items()) if stats is not None}
+    return Ranks(steps) if len(steps) > 1 else None
 
 
 def _first(folder: Path, *names: str) -> Path | None:

@@ -1,5 +1,6 @@
 """Every fact that a rule may ask for. A rule's positional parameter names are field names of Evidence."""
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -123,6 +124,41 @@ class ValidationStats:
         return sum(self.mean_s.values())
 
 
+BEFORE_BACKWARD = (Stage.DATA_WAIT, Stage.TRANSFER, Stage.FORWARD)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of a run on several GPUs. Gradients are exchanged in backward: who is early waits there for the last.
+
+    So all ranks take equally long for a step, and a straggler shows in what lies before: data wait, transfer, forward.
+    """
+
+    steps: Mapping[int, StepStats]
+
+    def before_s(self, rank: int, *, median: bool = False) -> float:
+        """Seconds of a step until backward on one rank."""
+        steps = self.steps[rank]
+        seconds = steps.steady_median_s if median else steps.steady_mean_s
+        return sum(seconds.get(stage, 0.0) for stage in BEFORE_BACKWARD)
+
+    @property
+    def slowest(self) -> int:
+        """The rank that comes to backward last."""
+        return max(self.steps, key=self.before_s)
+
+    def lost_s(self, *, median: bool = False) -> float:
+        """Seconds of each step that the typical other rank waits for the slowest one."""
+        slowest = self.slowest
+        others = [self.before_s(rank, median=median) for rank in self.steps if rank != slowest]
+        return self.before_s(slowest, median=median) - statistics.median(others)
+
+    def excess_s(self, stage: Stage) -> float:
+        """Seconds that a stage takes longer on the slowest rank than on the typical other."""
+        others = [s.steady_mean_s.get(stage, 0.0) for rank, s in self.steps.items() if rank != self.slowest]
+        return self.steps[self.slowest].steady_mean_s.get(stage, 0.0) - statistics.median(others)
+
+
 @dataclass(frozen=True)
 class Ledger:
     """Seconds of the whole recorded time by stage; the sum of `seconds` is `wall_s`."""
@@ -194,6 +230,8 @@ class Evidence:
     args: TrainArgs | None = None
     steps: StepStats | None = None
     ledger: Ledger | None = None
+    ranks: Ranks | None = None
+    """Of a run on several GPUs; everything else here is of rank 0."""
     loader: LoaderStats | None = None
     validation: ValidationStats | None = None
     device: DeviceStats | None = None

@@ -21,6 +21,7 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
         "crashed": report.crashed,
         "steps": _steps(report, evidence),
         "ledger": evidence.ledger,
+        "ranks": evidence.ranks,
         "loader": evidence.loader,
         "validation": evidence.validation,
         "device": evidence.device,

@@ -8,7 +8,7 @@ import msgspec
 from diag.load.console import parse_console
 from diag.load.curves import curves
 from diag.model.curves import Curves
-from diag.model.evidence import Dataset, Evidence, Ledger, LoaderStats, ValidationStats
+from diag.model.evidence import Dataset, Evidence, Ledger, LoaderStats, Ranks, ValidationStats
 from diag.model.hardware import Baseline
 from diag.model.run import Epoch, Epochs, RunRecord, TrainArgs
 from diag.model.trace import Lap, Stage
@@ -17,7 +17,7 @@ from diag.stats import step_stats
 _RAMP = re.compile(r"(\S+?)(?:>(\S+))? x(\d+)")
 
 
-def evidence(raw: dict[str, Any]) -> Evidence:
+def evidence(raw: dict[str, Any]) -> Evidence:  # noqa: PLR0912 # one flat case per kind of evidence
     """The evidence that a case describes; see the case files for the notation."""
     made: dict[str, Any] = {}
     for name, value in raw.items():
@@ -32,6 +32,10 @@ def evidence(raw: dict[str, Any]) -> Evidence:
                 made["steps"] = step_stats(laps, file="trace/rank0.jsonl")
             case "loader":
                 made["loader"] = make_loader(**value)
+            case "ranks":
+                traces = {int(rank): make_laps(value["count"], stages) for rank, stages in value["each"].items()}
+                steps = {r: stats for r, laps in traces.items() if (stats := step_stats(laps, file=f"rank{r}"))}
+                made["ranks"] = Ranks(steps)
             case "validation":
                 parts = {k: float(v) for k, v in value.items() if k not in {"runs", "images"}}
                 made["validation"] = ValidationStats(value["runs"], value["images"], parts, "trace/rank0.jsonl")
