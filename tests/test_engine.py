@@ -13,6 +13,7 @@ from diag.model.run import ExitCause, RunRecord, TrainArgs
 from diag.model.trace import Stage
 from diag.render.words import disagreements
 from diag.rules.base import Rule, rule
+from tests.rules.building import evidence
 
 ARGS = Evidence(args=TrainArgs({}))
 
@@ -146,3 +147,18 @@ def test_the_fixed_limits_are_configurable() -> None:
     report = evaluate(_steps(0.05, 0.02, 0.01), overrides={"steps": {"data_bound_s": 0.04}})
     assert report.steps is not None
     assert report.steps.by_threshold == ("speed.loader_bound",)
+
+
+def test_a_slow_loader_has_one_root_on_top() -> None:
+    made = evidence(
+        {
+            "steps": {"count": 100, "data_wait": 0.05, "forward": 0.02},
+            "loader": {"workers": 2, "read": 1, "decode": 60, "augment": 8},
+            "args": {"workers": 2, "device": 0},
+            "baseline": {"host": {"cpus_effective": 8.0}, "cuda_usable": True},
+        }
+    )
+    report = evaluate(made)
+    explained = {id for f in report.findings for id in f.explains}
+    assert [f.id for f in report.findings if f.id not in explained] == ["speed.decode_bound"]
+    assert report.findings[0].explains == ("speed.loader_bound", "speed.raise_workers")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diag.model.trace import Lap, Stage
-from diag.stats import ledger, line, mean, noise, smooth, steady_steps, step_stats
+from diag.stats import ledger, line, mean, noise, quantile, sample, smooth, step_stats
 
 SERIES = st.lists(st.one_of(st.floats(-1e6, 1e6), st.just(math.nan), st.just(math.inf)), max_size=30)
 
@@ -65,12 +65,17 @@ def test_a_step_that_was_cut_off_does_not_count() -> None:
 
 def test_nothing_recorded_is_none() -> None:
     assert step_stats([], file="t") is None
-    assert ledger([]) is None
-    assert steady_steps([]) == []
+    assert ledger({}) is None
 
 
 def test_the_ledger_sums_to_the_wall_clock() -> None:
-    total = ledger([Lap(Stage.STARTUP, 0, 5), Lap(Stage.VALIDATE, 5, 10**9), Lap(Stage.STARTUP, 10**9, 2 * 10**9)])
+    total = ledger({Stage.STARTUP: 10**9 + 5, Stage.VALIDATE: 10**9 - 5})
     assert total is not None
     assert total.wall_s == pytest.approx(2.0)
     assert sum(total.seconds.values()) == pytest.approx(total.wall_s)
+
+
+def test_order_statistics_of_many_values_are_taken_from_a_sample() -> None:
+    assert len(sample(range(1_000_001))) <= 100_000
+    assert sample([3, 1, 2]) == [3, 1, 2]
+    assert (quantile([3, 1, 2], 0.5), quantile(list(range(100)), 0.99), quantile([], 0.5)) == (2, 98, 0.0)

@@ -3,7 +3,7 @@
 import math
 import statistics
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError, read_bytes
 from diag.model.counters import CountedGpu, Counters, Series
-from diag.model.trace import Lap, Mark
+from diag.model.trace import Mark
 
 POINTS = 60
 START_SHARE = 0.3
@@ -24,15 +24,15 @@ Columns = dict[str, tuple["array[float]", "array[float]"]]
 """Name -> (times in seconds, values)."""
 
 
-def read_counters(path: Path, laps: Sequence[Lap] = ()) -> Counters:
-    """The counters in `path`; `laps` of the same run tell where its steady part lies.
+def read_counters(path: Path, steady: tuple[float, float] | None = None) -> Counters:
+    """The counters in `path`; `steady` is where the run's steady part lies (`TraceSummary.steady_part`).
 
     Raises UnreadableError when it holds no sample at all.
     """
     columns, gpus, marks, lost = parse_counters(read_bytes(path, limit=MAX_TRACE_BYTES))
     if not columns:
         raise UnreadableError("no sample in it")
-    return summarize(columns, gpus, marks, lost_lines=lost, steady=steady_part(laps))
+    return summarize(columns, gpus, marks, lost_lines=lost, steady=steady)
 
 
 def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[Mark, ...], int]:
@@ -62,20 +62,6 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
         except (msgspec.MsgspecError, AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             lost += 1
     return columns, gpus, tuple(marks), lost
-
-
-def steady_part(laps: Iterable[Lap]) -> tuple[float, float] | None:
-    """Seconds (monotonic) from the first batch of the second epoch to the last batch; None without a second epoch."""
-    first: int | None = None
-    begin = end = 0
-    for lap in laps:
-        if lap.step < 0:
-            continue
-        first = lap.epoch if first is None else first
-        if lap.epoch != first:
-            begin = begin or lap.start_ns
-        end = max(end, lap.end_ns)
-    return (begin / 1e9, end / 1e9) if begin else None
 
 
 def summarize(

@@ -13,12 +13,12 @@ from diag.load.counters import read_counters
 from diag.load.curves import curves
 from diag.load.read import UnreadableError, read_bytes
 from diag.load.results import read_results
-from diag.load.trace import read_trace
+from diag.load.summary import TraceSummary, summarize
 from diag.load.trainlog import read_trainlog
-from diag.model.evidence import Dataset, Evidence
+from diag.model.evidence import Dataset, Evidence, Ranks
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
-from diag.stats import ledger, step_stats
+from diag.stats import step_stats
 
 T = TypeVar("T")
 ACCEPTED = (
@@ -70,9 +70,7 @@ def _load_file(path: Path) -> Evidence:
         args = reader.read(_first(path.parent, "args.yaml"), lambda p: read_args([p]))
         evidence = Evidence(epochs=epochs, args=args, curves=curves(epochs))
     elif path.suffix.lower() == ".jsonl":
-        trace = reader.read(path, read_trace)
-        laps = trace.laps if trace else ()
-        evidence = Evidence(steps=step_stats(laps, file=path.name), ledger=ledger(laps))
+        evidence = _of_trace(reader.read(path, summarize))
     else:
         laps = reader.read(path, read_trainlog) or ()
         console = reader.read(path, lambda p: read_console(p, name=path.name))
@@ -94,7 +92,7 @@ def _load_folder(base: Path) -> Evidence:
     run = reader.read(_first(base, "run.json"), lambda p: decode_json(read_bytes(p), RunRecord, str(p)))
     baseline = reader.read(_first(base, "baseline.json"), lambda p: decode_json(read_bytes(p), Baseline, str(p)))
     dataset = reader.read(_first(base, "data.json"), lambda p: decode_json(read_bytes(p), Dataset, str(p)))
-    trace = reader.read(_first(base / "trace", "rank0.jsonl"), read_trace)
+    trace = reader.read(_first(base / "trace", "rank0.jsonl"), lambda p: summarize(p, name=reader.name(p)))
     trainlog = _first(base, "train.log")
     csv = _first(yolo, "results.csv")
     epochs = reader.read(csv, lambda p: read_results(p, name=reader.name(p)))
@@ -105,22 +103,23 @@ def _load_folder(base: Path) -> Evidence:
     console = reader.read(_first(base, "console.log"), lambda p: read_console(p, name=reader.name(p)))
     if console:
         console = replace(console, tensorboard_files=_has_events(yolo))
-    laps, steps_file = (trace.laps, "trace/rank0.jsonl") if trace else ((), "")
-    steps = step_stats(laps, file=steps_file)
+    measured = replace(_of_trace(trace), ranks=_ranks(reader, base / "trace", trace))
+    steps = measured.steps
     if steps is None:
         steps = step_stats(reader.read(trainlog, read_trainlog) or (), file="train.log")
     if trace and trace.lost_lines:
         reader.skipped.append(f"trace/rank0.jsonl: {trace.lost_lines} half-written or unknown lines left out")
     counted = _first(base / "trace", "counters.jsonl")
-    counters = reader.read(counted, lambda p: read_counters(p, laps)) if counted else None
+    steady = trace.steady_part() if trace else None
+    counters = reader.read(counted, lambda p: read_counters(p, steady)) if counted else None
     if counters and counters.lost_lines:
         reader.skipped.append(f"trace/counters.jsonl: {counters.lost_lines} half-written or unknown lines left out")
-    evidence = Evidence(
+    evidence = replace(
+        measured,
         baseline=baseline,
         run=run,
         args=args,
         steps=steps,
-        ledger=ledger(laps),
         epochs=epochs,
         curves=curves(epochs),
         console=console,
@@ -133,6 +132,31 @@ def _load_folder(base: Path) -> Evidence:
         why = "; ".join(reader.skipped) or "no file of a training run in it"
         raise InputError(f"{base}: {why}; give {ACCEPTED}")
     return replace(evidence, skipped_files=tuple(reader.skipped))
+
+
+def _of_trace(trace: TraceSummary | None) -> Evidence:
+    """What a trace tells."""
+    if trace is None:
+        return Evidence()
+    return Evidence(
+        steps=trace.steps(),
+        ledger=trace.ledger(),
+        loader=trace.loader(),
+        validation=trace.validation(),
+        device=trace.device(),
+    )
+
+
+def _ranks(reader: _Reader, folder: Path, first: TraceSummary | None) -> Ranks | None:
+    """The steps of all ranks; None for a run of one process."""
+    found = {0: first.steps()} if first else {}
+    for path in folder.glob("rank*.jsonl"):
+        number = path.stem.removeprefix("rank")
+        if number.isdecimal() and int(number) > 0:
+            summary = reader.read(path, lambda p: summarize(p, name=reader.name(p)))
+            found[int(number)] = summary.steps() if summary else None
+    steps = {rank: stats for rank, stats in sorted(found.items()) if stats is not None}
+    return Ranks(steps) if len(steps) > 1 else None
 
 
 def _first(folder: Path, *names: str) -> Path | None:

@@ -1,5 +1,6 @@
 """Every fact that a rule may ask for. A rule's positional parameter names are field names of Evidence."""
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ class StepStats:
     """Seconds per training step and stage, from the trace or, without one, from train.log.
 
     `mean_s` is over all recorded batches (what a one-liner over train.log gives); the steady figures
-    leave out the first steps of the run and the first step of each epoch (`stats.steady_steps`).
+    leave out the first steps of the run and the first step of each epoch (`stats.StepTable.steady`).
     """
 
     steps: int
@@ -27,6 +28,9 @@ class StepStats:
     """Mean length of a steady step."""
     file: str
     """Where the figures come from, relative to the run directory."""
+    wait_p50_s: float = 0.0
+    wait_p99_s: float = 0.0
+    """Data wait of a steady step: the median and what 99 % of the steps stay below."""
 
     def share(self, stage: Stage) -> float:
         """Share (0..1) of a steady step that this stage takes."""
@@ -46,6 +50,114 @@ class StepStats:
     def optimizer_s(self) -> float:
         """Mean `optimizer:` seconds of train.log, over all batches (many make no optimizer step)."""
         return self.mean_s.get(Stage.OPTIMIZER, 0.0)
+
+
+@dataclass(frozen=True)
+class LoaderStats:
+    """What the loader does with its time, measured in the processes that load.
+
+    `mean_s` is seconds per sample by part: read, decode (with the resize to imgsz), augment, collate.
+    """
+
+    images: int
+    batches: int
+    workers: int
+    """Processes that loaded; 0 when the training process loads itself."""
+    mean_s: Mapping[str, float]
+    images_per_s: Mapping[int, float]
+    """What each worker loads while it works; -1 is the training process."""
+    hit_share: float
+    """Share of the images that came from memory (RAM cache, mosaic buffer)."""
+    bytes_per_file: float
+    """0 when files were opened in a way that doesn't tell reading from decoding (cv2.imread of old releases)."""
+    pixels_per_image: float
+    """Size of the decoded source images; 0 when none was decoded (cached arrays)."""
+    slowest: tuple[tuple[str, float], ...]
+    """Files that took longest to load (read, decode, resize) with their seconds, slowest first."""
+    file: str
+
+    @property
+    def sample_s(self) -> float:
+        """Seconds that a worker needs for one sample."""
+        return sum(self.mean_s.values())
+
+    @property
+    def load_s(self) -> float:
+        """Seconds of it for reading and decoding."""
+        return self.mean_s.get("read", 0.0) + self.mean_s.get("decode", 0.0)
+
+    def share(self, part: str) -> float:
+        """Share (0..1) of a worker's time that this part takes."""
+        return self.mean_s.get(part, 0.0) / self.sample_s if self.sample_s > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class DeviceStats:
+    """Times on the GPU itself from CUDA events, and its allocator. Host times say where Python waits instead."""
+
+    mean_s: Mapping[Stage, float]
+    """Seconds per recorded step by stage; data_wait is the time the GPU had nothing of this step to do."""
+    steps: int
+    allocated_bytes: int
+    reserved_bytes: int
+    peak_bytes: int
+    alloc_retries: int
+    """Times that the allocator had to empty its cache to serve a request."""
+    file: str
+
+
+@dataclass(frozen=True)
+class ValidationStats:
+    """The validations during training, each split into its parts: seconds of a mean validation.
+
+    The parts are setup, wait, preprocess, inference, loss, postprocess, metrics and plots.
+    """
+
+    runs: int
+    images: int
+    """Of the last validation."""
+    mean_s: Mapping[str, float]
+    file: str
+
+    @property
+    def val_s(self) -> float:
+        """Seconds of a mean validation."""
+        return sum(self.mean_s.values())
+
+
+BEFORE_BACKWARD = (Stage.DATA_WAIT, Stage.TRANSFER, Stage.FORWARD)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of a run on several GPUs. Gradients are exchanged in backward: who is early waits there for the last.
+
+    So all ranks take equally long for a step, and a straggler shows in what lies before: data wait, transfer, forward.
+    """
+
+    steps: Mapping[int, StepStats]
+
+    def before_s(self, rank: int, *, median: bool = False) -> float:
+        """Seconds of a step until backward on one rank."""
+        steps = self.steps[rank]
+        seconds = steps.steady_median_s if median else steps.steady_mean_s
+        return sum(seconds.get(stage, 0.0) for stage in BEFORE_BACKWARD)
+
+    @property
+    def slowest(self) -> int:
+        """The rank that comes to backward last."""
+        return max(self.steps, key=self.before_s)
+
+    def lost_s(self, *, median: bool = False) -> float:
+        """Seconds of each step that the typical other rank waits for the slowest one."""
+        slowest = self.slowest
+        others = [self.before_s(rank, median=median) for rank in self.steps if rank != slowest]
+        return self.before_s(slowest, median=median) - statistics.median(others)
+
+    def excess_s(self, stage: Stage) -> float:
+        """Seconds that a stage takes longer on the slowest rank than on the typical other."""
+        others = [s.steady_mean_s.get(stage, 0.0) for rank, s in self.steps.items() if rank != self.slowest]
+        return self.steps[self.slowest].steady_mean_s.get(stage, 0.0) - statistics.median(others)
 
 
 @dataclass(frozen=True)
@@ -119,6 +231,11 @@ class Evidence:
     args: TrainArgs | None = None
     steps: StepStats | None = None
     ledger: Ledger | None = None
+    ranks: Ranks | None = None
+    """Of a run on several GPUs; everything else here is of rank 0."""
+    loader: LoaderStats | None = None
+    validation: ValidationStats | None = None
+    device: DeviceStats | None = None
     epochs: Epochs | None = None
     curves: Curves | None = None
     """Derived from `epochs`."""

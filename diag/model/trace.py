@@ -26,6 +26,8 @@ class Stage(StrEnum):
     CHECKPOINT = "checkpoint"
     EPOCH_GAP = "epoch_gap"
     """Between epochs: scheduler, mosaic close, worker restart, csv."""
+    PLOT = "plot"
+    """Training samples, labels and curves as images; plots of a validation belong to it."""
     FINAL_EVAL = "final_eval"
     """Validation of best.pt and final plots after the last epoch."""
     OTHER = "other"

@@ -8,6 +8,9 @@ from typing import Any
 
 from diag.model.trace import Stage
 from diag.record.clock import StageClock
+from diag.record.device import Cuda, DeviceClock
+from diag.record.loader_sums import LoaderSums
+from diag.record.validation import ValidationClock
 from diag.record.writer import TraceWriter
 
 _MODEL = (Stage.TRANSFER, Stage.FORWARD, Stage.BACKWARD)
@@ -32,6 +35,9 @@ class Recorder:
         self._batch = 0
         self._between = Stage.STARTUP
         self._final = False
+        self._loader = LoaderSums()
+        self._device: DeviceClock | None = None
+        self.validation = ValidationClock(self.validated, now)
         self.stop_requested = False
 
     @classmethod
@@ -54,10 +60,16 @@ class Recorder:
             self._clock = StageClock(start, self._now)
         return self._clock
 
+    def watch_device(self, cuda: Cuda, device: Any) -> None:
+        """Record device times, too: `cuda` is torch.cuda or a double of it."""
+        self._device = DeviceClock(cuda, device, self._write_at)
+
     def lap(self, stage: Stage) -> None:
         """Close the running lap."""
         self.clock.lap(stage)
         self._last = stage
+        if self._device is not None and (self._in_batch or stage is Stage.DATA_WAIT):
+            self._device.lap(stage)
 
     def between(self, stage: Stage | None = None) -> None:
         """Close what ran between batches: `stage`, or startup / epoch gap / final evaluation by phase."""
@@ -73,15 +85,23 @@ class Recorder:
             self.lap(Stage.OTHER)
             self._flush(self._epoch, self._step)
             self.mark("oom_retry", {"epoch": epoch, "batch": batch_size})
+        self._flush_sums()
         self.between()
         self._epoch = epoch
         self._batch = 0
+        if self._device is not None:
+            self._device.restart()
         self._between = Stage.EPOCH_GAP
 
     def batch_start(self) -> None:
         """The batch has arrived."""
         self.lap(Stage.DATA_WAIT)
         self._in_batch = True
+
+    def loaded(self, sums: Mapping[str, Any] | None) -> None:
+        """What the loader measured for this batch; None when it is not timed."""
+        if sums is not None and self._in_batch and (line := self._loader.add(sums, self._now())):
+            self._write_at("loader", line)
 
     def transferred(self) -> None:
         """`preprocess_batch` has returned."""
@@ -103,6 +123,25 @@ class Recorder:
         if self._in_batch:
             self.lap(Stage.OPTIMIZER)
 
+    def plot_start(self) -> None:
+        """A plot is about to be drawn, in a batch or between batches."""
+        if self._in_batch:
+            self.backward_done()
+            self.lap(Stage.LOG)
+        else:
+            self.between()
+
+    def plotted(self) -> None:
+        """The plot is drawn (or handed to a thread that draws it)."""
+        if self._in_batch:
+            self.lap(Stage.PLOT)
+        else:
+            self.between(Stage.PLOT)
+
+    def validated(self, parts: Mapping[str, Any]) -> None:
+        """The record of one validation, from its own clock."""
+        self._writer.record("val", {"e": self._epoch, **parts})
+
     def batch_end(self, epochs: int, batches: int) -> None:
         """The batch is done, of so many epochs and batches. Writes its laps and its line of train.log."""
         if not self._in_batch:
@@ -110,6 +149,8 @@ class Recorder:
         self.backward_done()
         self.lap(Stage.LOG)
         self._in_batch = False
+        if self._device is not None:
+            self._device.batch_end(self._now())
         seconds = dict.fromkeys(Stage, 0.0)
         start, laps = self.clock.take()
         for stage, ns in laps:
@@ -139,8 +180,19 @@ class Recorder:
     def end(self, reason: str) -> None:
         """The trainer returned or raised; the last lap ends here."""
         self._in_batch = False
+        self._flush_sums()
         self.between()
         self.mark("end", {"reason": reason})
+
+    def _flush_sums(self) -> None:
+        """Write the sums of the loader and the device that no full second has closed."""
+        if line := self._loader.flush(self._now()):
+            self._write_at("loader", line)
+        if self._device is not None:
+            self._device.flush(self._now())
+
+    def _write_at(self, kind: str, values: Mapping[str, Any]) -> None:
+        self._writer.record(kind, {"e": self._epoch, "n": self._step, **values})
 
     def _flush(self, epoch: int, step: int) -> None:
         start, laps = self.clock.take()

@@ -7,6 +7,7 @@ owns one attribute, `_diag`, because the trainer's own names (last, stop, plots 
 import sys
 from typing import Any
 
+import torch
 from ultralytics.engine.trainer import BaseTrainer
 from ultralytics.models.rtdetr.train import RTDETRTrainer
 from ultralytics.models.yolo.classify import ClassificationTrainer
@@ -16,6 +17,7 @@ from ultralytics.models.yolo.pose import PoseTrainer
 from ultralytics.models.yolo.segment import SegmentationTrainer
 
 from diag.model.trace import Stage
+from diag.record import loader
 from diag.record.recorder import Recorder
 
 
@@ -54,7 +56,13 @@ class Profiled(BaseTrainer):
             diag.between()
             diag.mark("train_start", self._diag_facts())
 
+    def build_dataset(self, img_path: Any, mode: str = "train", batch: Any = None) -> Any:
+        # Here and not at the loader: 8.3.9 starts its workers while it builds the loader.
+        dataset = super().build_dataset(img_path, mode, batch)
+        return loader.attach(dataset) if mode == "train" else dataset
+
     def preprocess_batch(self, batch: Any) -> Any:
+        self._diag.loaded(loader.take(batch))
         batch = super().preprocess_batch(batch)
         self._diag.transferred()
         return batch
@@ -69,6 +77,8 @@ class Profiled(BaseTrainer):
             return scale(outputs)
 
         self.scaler.scale = scale_and_record
+        if self.device.type == "cuda":
+            recorder.watch_device(torch.cuda, self.device)
 
     def _get_memory(self, *args: Any, **kwargs: Any) -> Any:
         # Called for the progress bar: the first thing after backward in a batch without an optimizer step.
@@ -80,9 +90,29 @@ class Profiled(BaseTrainer):
         super().optimizer_step()
         self._diag.optimizer_done()
 
+    def get_validator(self) -> Any:
+        return self._diag.validation.attach(super().get_validator())
+
+    def plot_training_samples(self, batch: Any, ni: int) -> None:
+        self._diag.plot_start()
+        super().plot_training_samples(batch, ni)
+        self._diag.plotted()
+
+    def plot_training_labels(self) -> None:
+        self._diag.plot_start()
+        super().plot_training_labels()
+        self._diag.plotted()
+
+    def plot_metrics(self) -> None:
+        self._diag.plot_start()
+        super().plot_metrics()
+        self._diag.plotted()
+
     def validate(self) -> Any:
         self._diag.between()
+        self._diag.validation.begin()
         result = super().validate()
+        self._diag.validation.end(self.validator)
         self._diag.between(Stage.VALIDATE)
         self._diag_stop()
         return result
@@ -105,11 +135,10 @@ class Profiled(BaseTrainer):
         self._diag.between()
 
     def _diag_facts(self) -> dict[str, Any]:
-        loader = self.train_loader
         return {
-            "batches": len(loader),
-            "images": len(loader.dataset),
-            "workers": loader.num_workers,
+            "batches": len(self.train_loader),
+            "images": len(self.train_loader.dataset),
+            "workers": self.train_loader.num_workers,
             "batch": self.batch_size,
             "device": str(self.device),
             "amp": bool(self.amp),

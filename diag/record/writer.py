@@ -36,6 +36,10 @@ class TraceWriter:
         """An instant with numbers."""
         self._record({"k": "mark", "m": name, "t": t_ns, "v": dict(values)})
 
+    def record(self, kind: str, values: Mapping[str, Any]) -> None:
+        """A record of any other kind (docs/contracts.md lists them)."""
+        self._record({"k": kind, **values})
+
     def log_line(self, epoch: str, batch: str, stages: Mapping[str, float]) -> None:
         """One line of train.log; `stages` are seconds by name."""
         if self._rank > 0:

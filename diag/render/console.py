@@ -73,6 +73,16 @@ class _Page:
             rows = words.step_rows(steps, self.lang)
             header = [self.ui(k) for k in ("stage", "mean", "median", "share")]
             self.table([header, *(list(r[:4]) for r in rows)], bars=[r[4] for r in rows])
+        if evidence.device is not None:
+            self.wrap(words.device_note(evidence.device, self.lang), "  ", style="dim")
+        if (loader := evidence.loader) is not None:
+            self.head(self.ui("loader"), words.loader_note(loader, self.lang))
+            loader_rows = words.loader_rows(loader, self.lang)
+            header = [self.ui(k) for k in ("part", "per_sample", "share")]
+            self.table([header, *(list(r[:3]) for r in loader_rows)], bars=[r[3] for r in loader_rows])
+            self.lines += [
+                self.paint(self.cut(f"  {self.ui('slowest')}: {f}"), "dim") for f in words.slowest_files(loader)
+            ]
         if report.steps is not None:
             self.head(self.ui("views"), self.ui("views_note"))
             header = [self.ui(k) for k in ("line", "measured", "holds")]
@@ -82,7 +92,7 @@ class _Page:
                 self.wrap(sentence, "  ")
         if ledger is not None:
             self.head(self.ui("ledger"), words.duration(ledger.wall_s))
-            ledger_rows = words.ledger_rows(ledger, self.lang)
+            ledger_rows = words.ledger_rows(ledger, self.lang, evidence.validation)
             header = [self.ui(k) for k in ("stage", "time", "share")]
             self.table([header, *(list(r[:3]) for r in ledger_rows)], bars=[r[3] for r in ledger_rows])
 

@@ -22,6 +22,10 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
         "steps": _steps(report, evidence),
         "ledger": evidence.ledger,
         "counters": _counters(evidence),
+        "ranks": evidence.ranks,
+        "loader": evidence.loader,
+        "validation": evidence.validation,
+        "device": evidence.device,
         "run": _run(evidence),
     }
     result: dict[str, Any] = plain(document)

@@ -81,6 +81,13 @@ def _times(report: Report, evidence: Evidence, lang: str) -> list[str]:
         lines += ["", words.where_note(steps, lang, escape), ""]
         rows = [r[:4] for r in words.step_rows(steps, lang)]
         lines += _table([text(lang, "ui", k) for k in ("stage", "mean", "median", "share")], rows)
+    if evidence.device is not None:
+        lines += ["", words.device_note(evidence.device, lang)]
+    if (loader := evidence.loader) is not None:
+        lines += ["", f"**{text(lang, 'ui', 'loader')}** ({words.loader_note(loader, lang, escape)})", ""]
+        header = [text(lang, "ui", k) for k in ("part", "per_sample", "share")]
+        lines += _table(header, [r[:3] for r in words.loader_rows(loader, lang)])
+        lines += ["", *(f"- {text(lang, 'ui', 'slowest')}: {escape(f)}" for f in words.slowest_files(loader))]
     if views is not None:
         lines += ["", f"**{text(lang, 'ui', 'views')}** ({text(lang, 'ui', 'views_note')})", ""]
         header = [text(lang, "ui", k) for k in ("line", "measured", "holds")]
@@ -89,7 +96,7 @@ def _times(report: Report, evidence: Evidence, lang: str) -> list[str]:
             lines += ["", sentence]
     if ledger is not None:
         lines += ["", f"**{text(lang, 'ui', 'ledger')}** ({words.duration(ledger.wall_s)})", ""]
-        rows3 = [r[:3] for r in words.ledger_rows(ledger, lang)]
+        rows3 = [r[:3] for r in words.ledger_rows(ledger, lang, evidence.validation)]
         lines += _table([text(lang, "ui", k) for k in ("stage", "time", "share")], rows3)
     return lines
 

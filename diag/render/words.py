@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from diag.messages import text
-from diag.model.evidence import Evidence, Ledger, StepStats
+from diag.model.evidence import DeviceStats, Evidence, Ledger, LoaderStats, StepStats, ValidationStats
 from diag.model.finding import Finding, Fix, Report, Skipped, Value
 from diag.model.trace import Stage
 from diag.model.views import StepViews
@@ -138,11 +138,55 @@ def step_rows(steps: StepStats, lang: str) -> list[tuple[str, str, str, str, flo
     return rows
 
 
-def ledger_rows(ledger: Ledger, lang: str) -> list[tuple[str, str, str, float]]:
-    """Stage, time and share of the whole recorded time, largest first."""
+def device_note(device: DeviceStats, lang: str) -> str:
+    """What the GPU itself takes per step, by stage, in milliseconds."""
+    parts = (f"{text(lang, 'stage', stage.value)} {s * 1e3:.1f} ms" for stage, s in device.mean_s.items())
+    return f"{text(lang, 'ui', 'device')}: {', '.join(parts)}"
+
+
+def loader_note(loader: LoaderStats, lang: str, escape: Escape = str) -> str:
+    """How fast a worker is, how many there are, and what it opens."""
+    rates = loader.images_per_s.values()
+    facts: dict[str, Value] = {
+        "images": loader.images,
+        "workers": loader.workers,
+        "rate": sum(rates) / len(rates) if rates else 0.0,
+        "hits": loader.hit_share,
+        "kb": loader.bytes_per_file / 1000,
+        "megapixels": loader.pixels_per_image / 1e6,
+        "case": "workers" if loader.workers else "process",
+    }
+    return text(lang, "ui", "loader_note", facts)
+
+
+def loader_rows(loader: LoaderStats, lang: str) -> list[tuple[str, str, str, float]]:
+    """Part, milliseconds per sample and share of a worker's time."""
+    return [
+        (text(lang, "loader", part), f"{seconds * 1e3:.2f} ms", f"{loader.share(part):.0%}", loader.share(part))
+        for part, seconds in loader.mean_s.items()
+    ]
+
+
+def slowest_files(loader: LoaderStats, *, count: int = 3) -> list[str]:
+    """The files that took longest to load, with their times."""
+    return [f"{seconds * 1e3:.1f} ms  {clean(file)}" for file, seconds in loader.slowest[:count]]
+
+
+def ledger_rows(
+    ledger: Ledger, lang: str, validation: ValidationStats | None = None
+) -> list[tuple[str, str, str, float]]:
+    """Stage, time and share of the whole recorded time, largest first; below validation its parts, where known."""
     items = sorted(ledger.seconds.items(), key=lambda item: -item[1])
     wall = ledger.wall_s or 1.0
-    return [(text(lang, "stage", s.value), duration(v), f"{v / wall:.1%}", v / wall) for s, v in items]
+    rows = []
+    for stage, v in items:
+        rows.append((text(lang, "stage", stage.value), duration(v), f"{v / wall:.1%}", v / wall))
+        if stage is Stage.VALIDATE and validation is not None:
+            parts = (
+                (part, s * validation.runs) for part, s in validation.mean_s.items() if s * validation.runs >= 5e-4
+            )
+            rows += [(f"· {text(lang, 'val', p)}", duration(s), f"{s / wall:.1%}", s / wall) for p, s in parts]
+    return rows
 
 
 def view_rows(views: StepViews, lang: str) -> list[tuple[str, str, str]]:

@@ -101,7 +101,7 @@ def optimizer_bound(
     )
 
 
-@rule("speed.val_dominates", Severity.HIGH)
+@rule("speed.val_dominates", Severity.HIGH, explained_by=("speed.val_postproc_cpu",))
 def val_dominates(
     ledger: Ledger,
     args: TrainArgs | None,

@@ -11,7 +11,17 @@ from diag.rules.base import rule
 from diag.rules.facts import on_cpu
 
 
-@rule("speed.loader_bound", Severity.HIGH)
+@rule(
+    "speed.loader_bound",
+    Severity.HIGH,
+    explained_by=(
+        "speed.storage_slow",
+        "speed.loader_long_tail",
+        "speed.decode_bound",
+        "speed.augment_bound",
+        "speed.raise_workers",
+    ),
+)
 def loader_bound(
     steps: StepStats,
     args: TrainArgs | None,

@@ -9,9 +9,9 @@ import pytest
 
 from diag.engine import evaluate
 from diag.load import load_run
-from diag.load.counters import parse_counters, read_counters, steady_part, summarize
+from diag.load.counters import parse_counters, read_counters, summarize
 from diag.load.read import UnreadableError
-from diag.model.trace import Lap, Stage
+from diag.load.summary import TraceSummary
 from diag.render import console, jsonfile, markdown
 
 Make = Callable[..., Path]
@@ -46,15 +46,15 @@ def test_a_counter_that_was_reset_neither_falls_nor_jumps(tmp_path: Path) -> Non
 
 
 def test_the_steady_part_leaves_out_the_first_epoch_and_the_final_evaluation() -> None:
-    laps = [
-        Lap(Stage.STARTUP, 0, 10**9),
-        Lap(Stage.FORWARD, 10**9, 2 * 10**9, 0, 0),
-        Lap(Stage.VALIDATE, 2 * 10**9, 5 * 10**9),
-        Lap(Stage.FORWARD, 5 * 10**9, 9 * 10**9, 1, 1),
-        Lap(Stage.FINAL_EVAL, 9 * 10**9, 99 * 10**9),
+    lines = [
+        b'{"k":"laps","e":-1,"n":-1,"t":0,"l":[["startup",1000000000]]}',
+        b'{"k":"laps","e":0,"n":0,"t":1000000000,"l":[["forward",1000000000]]}',
+        b'{"k":"laps","e":-1,"n":-1,"t":2000000000,"l":[["validate",3000000000]]}',
+        b'{"k":"laps","e":1,"n":1,"t":5000000000,"l":[["forward",4000000000]]}',
+        b'{"k":"laps","e":-1,"n":-1,"t":9000000000,"l":[["final_eval",90000000000]]}',
     ]
-    assert steady_part(laps) == (5.0, 9.0)
-    assert steady_part(laps[:3]) is None
+    assert TraceSummary("t").feed(lines).steady_part() == (5.0, 9.0)
+    assert TraceSummary("t").feed(lines[:3]).steady_part() is None
     columns, *_ = parse_counters("\n".join(sample(s, m=1000 - s) for s in range(100)).encode())
     points = summarize(columns, steady=(50, 90)).series["m"].points
     assert [points[0][1] <= 950, points[-1][1] >= 910, len(points) <= 60] == [True, True, True]

@@ -12,6 +12,7 @@ from diag.load.console import KINDS, parse_console
 from diag.load.curves import curves, split_chains
 from diag.load.read import UnreadableError
 from diag.load.results import parse_results
+from diag.load.summary import TraceSummary
 from diag.load.trace import parse_trace
 from diag.load.trainlog import parse_trainlog
 from diag.model.run import Epoch, Epochs
@@ -117,17 +118,58 @@ def test_a_trace_keeps_time_of_stages_from_a_newer_recorder() -> None:
     assert trace.lost_lines == 1
 
 
+def test_a_summary_is_what_the_laps_add_up_to() -> None:
+    lines = [
+        b'{"k":"start","t":0}',
+        b'{"k":"laps","e":-1,"n":-1,"t":0,"l":[["startup",5]]}',
+        b'{"k":"laps","e":0,"n":0,"t":5,"l":[["data_wait",10],["forward",20],["log",1]]}',
+        b'{"k":"laps","e":0,"n":1,"t":36,"l":[["data_wait",10],["forward",20,{"new":1}],["warp",7]]}',
+        b'{"k":"laps","e":0,"n":2,"t":73,"l":[["data_wait",10],["other",9]]}',
+        b'{"k":"laps","e":0,"n":3,"t":73,"l":[["data_wait",-10]]}',
+        b'{"k":"ne',
+    ]
+    summary = TraceSummary("t").feed(lines)
+    ledger, steps = summary.ledger(), summary.steps()
+    assert ledger is not None
+    assert {s: round(v * 1e9) for s, v in ledger.seconds.items()} == {
+        Stage.STARTUP: 5, Stage.DATA_WAIT: 30, Stage.FORWARD: 40, Stage.LOG: 1, Stage.OTHER: 16,
+    }  # fmt: skip
+    assert steps is not None
+    assert (steps.steps, summary.lost_lines) == (2, 2)
+
+
+def test_the_loaders_lines_add_up() -> None:
+    line = (
+        b'{"k":"loader","e":0,"n":2,"b":2,"ns":{"read":4000,"decode":8000,"augment":3000,"collate":1000},"images":8,'
+        b'"loads":8,"hits":6,"opened":2,"bytes":100,"pixels":50,"workers":{"0":[4,8000],"1":[4,8000]},"slow":[["a",%d],["b",9]]}'
+    )
+    loader = TraceSummary("t").feed([line % 7, line % 70, line.replace(b"8000", b"-1") % 5]).loader()
+    assert loader is not None
+    assert (loader.images, loader.batches, loader.workers, loader.hit_share) == (16, 4, 2, 0.75)
+    assert loader.mean_s == pytest.approx({"read": 5e-7, "decode": 1e-6, "augment": 3.75e-7, "collate": 1.25e-7})
+    assert (loader.bytes_per_file, loader.pixels_per_image) == (50, 25)
+    assert loader.images_per_s == {0: pytest.approx(5e5), 1: pytest.approx(5e5)}
+    assert loader.slowest == (("a", 7e-8), ("b", 9e-9))
+    assert loader.share("decode") == pytest.approx(0.5)
+
+
 @given(st.binary(max_size=400))
 def test_trace_survives_any_bytes(data: bytes) -> None:
     parse_trace(data)
+    TraceSummary("t").feed(data.split(b"\n"))
 
 
 @given(st.lists(st.recursive(st.none() | st.integers() | st.floats() | st.text(max_size=5), st.lists, max_leaves=5)))
 def test_trace_survives_any_laps(parts: list[object]) -> None:
     import msgspec
 
-    for record in ({"k": "laps", "t": 0, "l": parts}, {"k": "mark", "m": parts, "t": parts}, parts):
-        trace = parse_trace(msgspec.json.encode(record))
+    loader = {"k": "loader", "b": 1, "images": 1, "loads": 1, "hits": 1, "opened": 1, "bytes": 1, "pixels": 1}
+    loader |= {"ns": dict.fromkeys(("read", "decode", "augment", "collate"), 1), "workers": {"0": parts}, "slow": parts}
+    laps = {"k": "laps", "t": 0, "l": parts}
+    for record in (laps, loader, {"k": "mark", "m": parts, "t": parts}, parts):
+        line = msgspec.json.encode(record)
+        trace = parse_trace(line)
+        TraceSummary("t").feed([line])
         assert all(lap.ns >= 0 for lap in trace.laps)
 
 

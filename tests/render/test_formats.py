@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from diag.engine import evaluate
 from diag.messages import LANGUAGES
-from diag.model.evidence import Evidence, Ledger, StepStats
+from diag.model.evidence import Evidence, Ledger, LoaderStats, StepStats
 from diag.model.finding import Crash, Finding, Report
 from diag.model.run import RunRecord, TrainArgs
 from diag.model.trace import Stage
@@ -21,6 +21,18 @@ EVIDENCE = Evidence(
     args=TrainArgs({"workers": 2, "device": 0, "imgsz": 640}),
     steps=StepStats(100, 90, MEAN, MEAN, MEAN, sum(MEAN.values()), "trace/rank0.jsonl"),
     ledger=Ledger({Stage.STARTUP: 5.0, Stage.FORWARD: 52.0, Stage.VALIDATE: 3900.0}, 3957.0),
+    loader=LoaderStats(
+        80,
+        10,
+        2,
+        {"read": 0.001, "decode": 0.006, "augment": 0.002, "collate": 0.001},
+        {0: 90.0, 1: 110.0},
+        0.25,
+        2e5,
+        1.2e7,
+        (("images/<b>.jpg", 0.5), ("a.jpg", 0.1)),
+        "trace/rank0.jsonl",
+    ),
     path="runs/r1",
 )
 REPORT = evaluate(EVIDENCE)
@@ -44,6 +56,18 @@ def test_every_end_of_a_rule_is_shown() -> None:
     for text in (console.report(report, EVIDENCE), markdown.report(report, EVIDENCE)):
         for shown in ("speed.loader_bound", "Could not be judged", "env.version_drift", "data.class_oob", "KeyError"):
             assert shown in text
+
+
+def test_the_loader_is_shown_from_inside() -> None:
+    text, page = console.report(REPORT, EVIDENCE), markdown.report(REPORT, EVIDENCE)
+    for shown in ("Inside the loader", "80 samples timed in 2 workers, each loads 100 images/s", "12.0 megapixels"):
+        assert shown in text.replace("\n  ", " ")
+        assert shown in page
+    assert "decode + resize  " in text
+    assert "| decode + resize | 6.00 ms | 60% |" in page
+    assert "slowest file: 500.0 ms  images/<b>.jpg" in text
+    assert "slowest file: 500.0 ms images/&lt;b&gt;.jpg" in page.replace("  ", " ")
+    assert jsonfile.report_dict(REPORT, EVIDENCE)["loader"]["mean_s"]["decode"] == 0.006
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -11,7 +11,7 @@ from diag.load.counters import summarize
 from diag.load.curves import curves
 from diag.model.counters import CountedGpu, Counters
 from diag.model.curves import Curves
-from diag.model.evidence import Dataset, Evidence, Ledger
+from diag.model.evidence import Dataset, Evidence, Ledger, LoaderStats, Ranks, ValidationStats
 from diag.model.hardware import Baseline
 from diag.model.run import Epoch, Epochs, RunRecord, TrainArgs
 from diag.model.trace import Lap, Stage
@@ -20,7 +20,7 @@ from diag.stats import step_stats
 _RAMP = re.compile(r"(\S+?)(?:>(\S+))? x(\d+)")
 
 
-def evidence(raw: dict[str, Any]) -> Evidence:
+def evidence(raw: dict[str, Any]) -> Evidence:  # noqa: PLR0912 # one flat case per kind of evidence
     """The evidence that a case describes; see the case files for the notation."""
     made: dict[str, Any] = {}
     for name, value in raw.items():
@@ -30,9 +30,18 @@ def evidence(raw: dict[str, Any]) -> Evidence:
             case "curves":
                 made["curves"] = make_curves(value)
             case "steps":
-                stages = {k: v for k, v in value.items() if k != "count"}
-                laps = make_laps(value["count"], stages)
+                stages = {k: v for k, v in value.items() if k not in {"count", "tail"}}
+                laps = make_laps(value["count"], stages, **value.get("tail", {}))
                 made["steps"] = step_stats(laps, file="trace/rank0.jsonl")
+            case "loader":
+                made["loader"] = make_loader(**value)
+            case "ranks":
+                traces = {int(rank): make_laps(value["count"], stages) for rank, stages in value["each"].items()}
+                steps = {r: stats for r, laps in traces.items() if (stats := step_stats(laps, file=f"rank{r}"))}
+                made["ranks"] = Ranks(steps)
+            case "validation":
+                parts = {k: float(v) for k, v in value.items() if k not in {"runs", "images"}}
+                made["validation"] = ValidationStats(value["runs"], value["images"], parts, "trace/rank0.jsonl")
             case "ledger":
                 seconds = {Stage(k): float(v) for k, v in value.items()}
                 made["ledger"] = Ledger(seconds, sum(seconds.values()))
@@ -51,6 +60,26 @@ def evidence(raw: dict[str, Any]) -> Evidence:
             case _:
                 raise ValueError(f"unknown evidence {name}")
     return Evidence(**made)
+
+
+def make_loader(
+    *, workers: int = 0, hits: float = 0.0, kb: float = 200.0, megapixels: float = 1.0, slow: float = 0.1, **ms: float
+) -> LoaderStats:
+    """Loader times in milliseconds a sample by part, e.g. `read: 1, decode: 5, augment: 3, collate: 1`."""
+    parts = {part: ms.get(part, 0.0) / 1e3 for part in ("read", "decode", "augment", "collate")}
+    rate = 1 / sum(parts.values())
+    return LoaderStats(
+        images=1000,
+        batches=100,
+        workers=workers,
+        mean_s=parts,
+        images_per_s=dict.fromkeys(range(workers) if workers else [-1], rate),
+        hit_share=hits,
+        bytes_per_file=kb * 1e3,
+        pixels_per_image=megapixels * 1e6,
+        slowest=(("images/train/big.jpg", slow),),
+        file="trace/rank0.jsonl",
+    )
 
 
 def make_curves(columns: dict[str, Any]) -> Curves | None:
@@ -81,11 +110,14 @@ def ramp(text: str) -> list[float]:
     return numbers
 
 
-def make_laps(count: int, seconds: dict[str, float], *, epoch_steps: int = 1000) -> list[Lap]:
-    """Laps of `count` equal steps."""
+def make_laps(
+    count: int, seconds: dict[str, float], *, epoch_steps: int = 1000, every: int = 0, data_wait: float = 0.0
+) -> list[Lap]:
+    """Laps of `count` equal steps; with `every`, each so many-th waits `data_wait` seconds instead."""
     laps, clock = [], 0
     for step in range(count):
-        for stage, length in seconds.items():
+        slow = {"data_wait": data_wait} if every and step % every == every - 1 else {}
+        for stage, length in (seconds | slow).items():
             end = clock + round(length * 1e9)
             laps.append(Lap(Stage(stage), clock, end, step, step // epoch_steps))
             clock = end
