@@ -9,10 +9,9 @@ import pytest
 
 from diag.load.summary import summarize
 from diag.record.recorder import Recorder
-from tests.record.training import Run, fit
+from tests.record.training import MS, Run, Time, fit
 
 torch = pytest.importorskip("torch")
-MS = 1_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +28,14 @@ def profiled(task: str = "detect") -> Any:
 
 def plain(task: str) -> Any:
     return profiled(task).__mro__[2]
+
+
+def old_release() -> None:
+    """Skip what 8.3.9 does not have: retries, recovery, reading apart from decoding."""
+    from ultralytics import __version__
+
+    if __version__.startswith("8.3."):
+        pytest.skip("not run: this release has no such seam")
 
 
 @pytest.mark.parametrize("task", ["detect", "segment", "classify"])
@@ -68,6 +75,7 @@ def test_an_out_of_memory_retry_keeps_the_loaders_times(tmp_path: Path) -> None:
                 raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
             return batch
 
+    old_release()
     run = fit(tmp_path, Trainer)
     assert [(name, values) for name, values in run.marks if name == "oom_retry"] == [
         ("oom_retry", {"epoch": 0, "batch": 2})
@@ -90,6 +98,7 @@ def test_a_recovered_nan_epoch_leaves_a_mark_though_no_row_tells(tmp_path: Path)
                 self.loss = torch.tensor(float("nan"))
             return bool(super()._handle_nan_recovery(epoch))
 
+    old_release()
     run = fit(tmp_path, Trainer, epochs=3)
     assert ("nan_recovery", {"epoch": 1}) in run.marks
     assert len(run.losses) == 3
@@ -139,30 +148,10 @@ def test_a_resumed_run_goes_on_in_the_same_trace(tmp_path: Path) -> None:
     assert steps.steps == 6
 
 
-class Time:
-    """A clock that stands still but for what a test lets pass, so that attribution is exact."""
-
-    def __init__(self) -> None:
-        self.t = 0
-
-    def __call__(self) -> int:
-        return self.t
-
-    def before(self, monkeypatch: pytest.MonkeyPatch, place: str, ms: int, *, training: bool = False) -> None:
-        """Let `ms` pass at each call of `place` (with `training`: of a model in training mode only)."""
-        original = __import__("pkgutil").resolve_name(place)
-
-        def slow(*args: Any, **kwargs: Any) -> Any:
-            if not training or args[0].training:
-                self.t += ms * MS
-            return original(*args, **kwargs)
-
-        monkeypatch.setattr(place, slow)
-
-
 def test_time_lands_where_it_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from diag.record import loader
 
+    old_release()
     time = Time()
     monkeypatch.setattr(loader, "_now", time)
     monkeypatch.setattr(Recorder, "from_environment", classmethod(lambda cls: cls(str(tmp_path), 0, time)))

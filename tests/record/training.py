@@ -9,7 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.test_tasks import make
+
+MS = 1_000_000
 
 MODELS = {"detect": "yolo11n.yaml", "segment": "yolo11n-seg.yaml", "classify": "yolo11n-cls.yaml"}
 
@@ -91,3 +95,24 @@ def fit(
         if expect is None or not isinstance(error, expect):
             raise
     return Run(folder, made)
+
+
+class Time:
+    """A clock that stands still but for what a test lets pass, so that attribution is exact."""
+
+    def __init__(self) -> None:
+        self.t = 0
+
+    def __call__(self) -> int:
+        return self.t
+
+    def before(self, monkeypatch: pytest.MonkeyPatch, place: str, ms: int, *, training: bool = False) -> None:
+        """Let `ms` pass at each call of `place` (with `training`: of a model in training mode only)."""
+        original = __import__("pkgutil").resolve_name(place)
+
+        def slow(*args: Any, **kwargs: Any) -> Any:
+            if not training or args[0].training:
+                self.t += ms * MS
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(place, slow)
