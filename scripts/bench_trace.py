@@ -73,7 +73,8 @@ def main(steps: int) -> int:
     figures = json.loads(done.stdout) | {"file_bytes": size}
     print(_compact(figures))
     scale = max(steps / 1e6, 0.1)  # starting up is not the loader's
-    return int(figures["seconds"] > LIMIT_S * scale or figures["peak_bytes"] > LIMIT_BYTES * scale)
+    # CPU seconds: the wall clock also counts what the machine's other users do.
+    return int(figures["cpu_seconds"] > LIMIT_S * scale or figures["peak_bytes"] > LIMIT_BYTES * scale)
 
 
 if __name__ == "__main__":
