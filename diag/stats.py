@@ -5,7 +5,8 @@ import statistics
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import compress
+from operator import eq
 
 from diag.model.evidence import Ledger, StepStats
 from diag.model.trace import STEP_STAGES, Lap, Stage
@@ -50,49 +51,91 @@ def smooth(values: Sequence[float], *, window: int = 5) -> list[float]:
     return [mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
 
 
+class _Shape:
+    """Steps with the same stages in the same order: their nanoseconds one after the other, and which steps they are."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.complete = Stage.FORWARD.value in names
+        self.ns = array("q")
+        self.numbers = array("q")
+
+    def column(self, stage: str) -> Sequence[int] | None:
+        """Nanoseconds of a stage in each of these steps; None if they do not have it."""
+        width = len(self.names)
+        columns = [self.ns[i::width] for i, name in enumerate(self.names) if name == stage]
+        return list(map(sum, zip(*columns, strict=True))) if len(columns) > 1 else columns[0] if columns else None
+
+
 class StepTable:
-    """The steps of a run as columns of nanoseconds, eight bytes a number: a million of them fit in 60 MB."""
+    """The steps of a run, eight bytes a lap; whatever is done once per step is done in C: runs have millions.
+
+    Stages are plain strings here, since the hash of an enum member is a Python call.
+    """
 
     def __init__(self) -> None:
         self._epochs = array("q")
-        self._columns = {stage: array("q") for stage in STEP_STAGES}
-        self._used: set[Stage] = set()
+        self._shapes: dict[tuple[str, ...], _Shape] = {}
 
     def __len__(self) -> int:
         return len(self._epochs)
 
-    def add(self, epoch: int, ns: Mapping[Stage, int]) -> None:
-        """One step; a step without a forward pass was cut off and is left out."""
-        if Stage.FORWARD not in ns:
-            return
-        self._epochs.append(epoch)
-        for stage, column in self._columns.items():
-            column.append(ns.get(stage, 0))
-        if not self._used >= ns.keys():
-            self._used |= ns.keys()
+    def add(self, epoch: int, names: tuple[str, ...], ns: Sequence[int]) -> None:
+        """The laps of one batch; without a forward pass it was cut off and is no step, but its time counts."""
+        shape = self._shapes.get(names)
+        if shape is None:
+            shape = self._shapes[names] = _Shape(names)
+        if shape.complete:
+            self._epochs.append(epoch)
+            shape.numbers.append(len(self._epochs) - 1)
+        shape.ns.extend(ns)
 
-    def steady(self, *, warmup: int = WARMUP_STEPS) -> list[int]:
-        """The steps without the warm-up of the run and the first step of each epoch (worker start, first fetch)."""
+    def total(self) -> dict[str, int]:
+        """Nanoseconds by stage of everything that was added."""
+        total: dict[str, int] = defaultdict(int)
+        for shape in self._shapes.values():
+            for i, name in enumerate(shape.names):
+                total[name] += sum(shape.ns[i :: len(shape.names)])
+        return total
+
+    def steady(self, *, warmup: int = WARMUP_STEPS) -> bytearray:
+        """1 for each step but the warm-up of the run and the first step of each epoch (worker start, first fetch)."""
+        kept = bytearray(map(eq, self._epochs[1:], self._epochs))
+        kept[:0] = b"\0"
         skip = min(warmup, len(self) // 5)
-        first = (a != b for a, b in pairwise([None, *self._epochs]))
-        kept = [number for number, is_first in enumerate(first) if number >= skip and not is_first]
-        return kept or list(range(len(self)))
+        kept[:skip] = bytes(skip)
+        return kept if any(kept) else bytearray(b"\1") * len(self)
 
     def stats(self, *, file: str) -> StepStats | None:
         """Seconds per step and stage; None without a complete step."""
         if not self._epochs:
             return None
         steady = self.steady()
-        used = [stage for stage in STEP_STAGES if stage in self._used]
-        kept = {stage: [column[i] for i in steady] for stage, column in self._columns.items() if stage in used}
-        waits = sample(kept.get(Stage.DATA_WAIT, []))
+        count = sum(steady)
+        shapes = [shape for shape in self._shapes.values() if shape.complete]
+        masks = [bytearray(map(steady.__getitem__, shape.numbers)) for shape in shapes]
+        mean_s, steady_mean_s, median_s = {}, {}, {}
+        waits: Sequence[int] = []
+        for stage in STEP_STAGES:
+            columns = [shape.column(stage.value) for shape in shapes]
+            if all(column is None for column in columns):
+                continue
+            kept: list[int] = []
+            for column, mask in zip(columns, masks, strict=True):
+                kept += compress(column, mask) if column is not None else [0] * sum(mask)
+            some = sorted(sample(kept))
+            mean_s[stage] = sum(map(sum, filter(None, columns))) / len(self) / 1e9
+            steady_mean_s[stage] = sum(kept) / count / 1e9
+            median_s[stage] = statistics.median(some) / 1e9
+            if stage is Stage.DATA_WAIT:
+                waits = some
         return StepStats(
             steps=len(self),
-            steady_steps=len(steady),
-            mean_s={stage: sum(self._columns[stage]) / len(self) / 1e9 for stage in used},
-            steady_mean_s={stage: sum(kept[stage]) / len(steady) / 1e9 for stage in used},
-            steady_median_s={stage: statistics.median(sample(kept[stage])) / 1e9 for stage in used},
-            step_s=sum(map(sum, kept.values())) / len(steady) / 1e9,
+            steady_steps=count,
+            mean_s=mean_s,
+            steady_mean_s=steady_mean_s,
+            steady_median_s=median_s,
+            step_s=sum(steady_mean_s.values()),
             file=file,
             wait_p50_s=quantile(waits, 0.50) / 1e9,
             wait_p99_s=quantile(waits, 0.99) / 1e9,
@@ -116,13 +159,13 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 def step_stats(laps: Sequence[Lap], *, file: str) -> StepStats | None:
     """Seconds per step and stage of laps in memory; None without a complete step."""
-    by_step: dict[tuple[int, int], dict[Stage, int]] = defaultdict(lambda: defaultdict(int))
+    by_step: dict[tuple[int, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for lap in laps:
         if lap.step >= 0 and lap.stage in STEP_STAGES:
-            by_step[lap.epoch, lap.step][lap.stage] += lap.ns
+            by_step[lap.epoch, lap.step][lap.stage.value] += lap.ns
     table = StepTable()
     for (epoch, _), ns in by_step.items():
-        table.add(epoch, ns)
+        table.add(epoch, tuple(ns), tuple(ns.values()))
     return table.stats(file=file)
 
 

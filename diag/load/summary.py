@@ -3,17 +3,16 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError
 from diag.model.evidence import DeviceStats, Ledger, LoaderStats, StepStats, ValidationStats
-from diag.model.trace import STEP_STAGES, Stage
+from diag.model.trace import Stage
 from diag.stats import StepTable, ledger
 
 _STAGES = {stage.value: stage for stage in Stage}
-_STEP = frozenset(STEP_STAGES)
 _DAY_NS = 10**15
 """A lap longer than eleven days is a broken line."""
 _BROKEN = (
@@ -22,14 +21,38 @@ _BROKEN = (
 SLOWEST = 5
 """Slowest files that are kept."""
 VAL_PARTS = ("setup", "wait", "preprocess", "inference", "loss", "postprocess", "metrics", "plots")
+_COUNTS = ("b", "images", "loads", "hits", "opened", "bytes", "pixels")
 PARTS = ("read", "decode", "augment", "collate")
 
 
 class _Laps(msgspec.Struct, gc=False):
-    l: list[tuple[str, int]]  # noqa: E741 # the names of the format
+    l: list[tuple[str, Annotated[int, msgspec.Meta(ge=0, lt=_DAY_NS)]]]  # noqa: E741 # the names of the format
     t: int = 0
     e: int = -1
     n: int = -1
+
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Parts(msgspec.Struct, gc=False):
+    read: Count
+    decode: Count
+    augment: Count
+    collate: Count
+
+
+class _Loader(msgspec.Struct, gc=False):
+    b: Count
+    ns: _Parts
+    images: Count
+    loads: Count
+    hits: Count
+    opened: Count
+    bytes: Count
+    pixels: Count
+    workers: dict[int, tuple[Count, Count]]
+    slow: list[tuple[str, Count]]
 
 
 class TraceSummary:
@@ -42,10 +65,11 @@ class TraceSummary:
         self._first_epoch: int | None = None
         self._steady_from_ns = self._steps_until_ns = 0
         self._steps = StepTable()
-        self._total: dict[Stage, int] = defaultdict(int)
+        self._between = StepTable()
         self._loader: dict[str, int] = defaultdict(int)
         self._workers: dict[int, list[int]] = defaultdict(lambda: [0, 0])
         self._slowest: dict[str, int] = {}
+        self._slow_floor_ns = -1
         self._device_ms: dict[Stage, float] = defaultdict(float)
         self._device_laps = 0
         self._alloc: dict[str, int] = {}
@@ -57,7 +81,11 @@ class TraceSummary:
 
     def ledger(self) -> Ledger | None:
         """Seconds of all recorded time by stage; None without laps."""
-        return ledger(self._total)
+        total: dict[Stage, int] = defaultdict(int)
+        for name, ns in (*self._steps.total().items(), *self._between.total().items()):
+            # A stage from a newer recorder keeps its time: every nanosecond belongs to one stage.
+            total[_STAGES.get(name, Stage.OTHER)] += ns
+        return ledger(total)
 
     def steady_part(self) -> tuple[float, float] | None:
         """Monotonic seconds from the first batch of the second epoch to the last batch; None without a second epoch."""
@@ -74,7 +102,7 @@ class TraceSummary:
         slowest = sorted(self._slowest.items(), key=lambda item: -item[1])[:SLOWEST]
         return LoaderStats(
             images=sums["images"],
-            batches=sums["batches"],
+            batches=sums["b"],
             workers=sum(id >= 0 for id in self._workers),
             mean_s={part: sums[part] / sums["images"] / 1e9 for part in PARTS},
             images_per_s={id: n / ns * 1e9 for id, (n, ns) in sorted(self._workers.items()) if ns > 0},
@@ -113,11 +141,14 @@ class TraceSummary:
     def feed(self, lines: Iterable[bytes]) -> "TraceSummary":
         """Take lines in; one that is no record of a known shape is counted and left out."""
         decode_laps, decode = msgspec.json.Decoder(_Laps).decode, msgspec.json.Decoder().decode
+        decode_loader = msgspec.json.Decoder(_Loader, strict=False).decode
         for line in lines:
             try:
                 if line.startswith(b'{"k":"laps"'):
                     laps = decode_laps(line)
                     self._laps(laps.e, laps.n, laps.t, laps.l)
+                elif line.startswith(b'{"k":"loader"'):
+                    self._on_loader(decode_loader(line))
                 elif line.strip():
                     self._other(decode(line))
             except _BROKEN:
@@ -129,36 +160,29 @@ class TraceSummary:
         try:
             record = decode(line)
             laps = [(str(name), int(ns)) for name, ns, *_ in record["l"]] if record["k"] == "laps" else None
-            if laps is None:
+            if laps is None or not all(0 <= ns < _DAY_NS for _, ns in laps):
                 raise ValueError("broken")
             self._laps(int(record.get("e", -1)), int(record.get("n", -1)), int(record.get("t", 0)), laps)
         except _BROKEN:
             self.lost_lines += 1
 
     def _laps(self, epoch: int, step: int, start_ns: int, laps: list[tuple[str, int]]) -> None:
-        ns: dict[Stage, int] = {}
-        for name, length in laps:
-            if not 0 <= length < _DAY_NS:
-                raise ValueError("impossible length")
-            # A stage from a newer recorder keeps its time: every nanosecond belongs to one stage.
-            stage = _STAGES.get(name, Stage.OTHER)
-            ns[stage] = ns.get(stage, 0) + length
-        total = self._total
-        for stage, length in ns.items():
-            total[stage] += length
+        if not laps:
+            return
+        names, ns = zip(*laps, strict=True)
         self.records += 1
-        if step >= 0:
-            if self._first_epoch is None:
-                self._first_epoch = epoch
-            elif epoch != self._first_epoch and not self._steady_from_ns:
-                self._steady_from_ns = start_ns
-            self._steps_until_ns = start_ns + sum(ns.values())
-            self._steps.add(epoch, ns if ns.keys() <= _STEP else {s: v for s, v in ns.items() if s in _STEP})
+        if step < 0:
+            self._between.add(epoch, names, ns)
+            return
+        self._steps.add(epoch, names, ns)
+        if self._first_epoch is None:
+            self._first_epoch = epoch
+        elif epoch != self._first_epoch and not self._steady_from_ns:
+            self._steady_from_ns = start_ns
+        self._steps_until_ns = start_ns + sum(ns)
 
     def _other(self, record: Mapping[str, Any]) -> None:
         match record["k"]:
-            case "loader":
-                self._on_loader(record)
             case "device":
                 ms = {_STAGES.get(name, Stage.OTHER): float(value) for name, value in record["ms"].items()}
                 self._device_laps += _count(record["laps"])
@@ -170,27 +194,30 @@ class TraceSummary:
                 parts = {part: _count(record["ns"][part]) for part in VAL_PARTS}
                 if record["final"] is False:
                     self._validations.append((_count(record["images"]), parts))
-            case "laps":
+            case "laps" | "loader":
                 raise ValueError("written in another way")
             case _:
                 pass  # marks, and kinds from a newer recorder
         self.records += 1
 
-    def _on_loader(self, record: Mapping[str, Any]) -> None:
-        counts = {name: _count(record[name]) for name in ("images", "loads", "hits", "opened", "bytes", "pixels")}
-        counts |= {part: _count(record["ns"][part]) for part in PARTS}
-        counts["batches"] = _count(record["b"])
-        workers = {int(id): (_count(n), _count(ns)) for id, (n, ns) in record["workers"].items()}
-        slow = [(str(file), _count(ns)) for file, ns in record["slow"]]
-        for name, count in counts.items():
-            self._loader[name] += count
-        for id, (images, ns) in workers.items():
-            self._workers[id][0] += images
-            self._workers[id][1] += ns
-        for file, ns in slow:
-            self._slowest[file] = max(ns, self._slowest.get(file, 0))
-        if len(self._slowest) > 1000:
-            self._slowest = dict(sorted(self._slowest.items(), key=lambda item: -item[1])[:SLOWEST])
+    def _on_loader(self, record: _Loader) -> None:
+        sums = self._loader
+        for name in _COUNTS:
+            sums[name] += getattr(record, name)
+        for name in PARTS:
+            sums[name] += getattr(record.ns, name)
+        for id, (images, ns) in record.workers.items():
+            worker = self._workers[id]
+            worker[0] += images
+            worker[1] += ns
+        slowest = self._slowest
+        for file, ns in record.slow:
+            if ns > self._slow_floor_ns:
+                slowest[file] = max(ns, slowest.get(file, 0))
+                if len(slowest) > 100:
+                    self._slowest = slowest = dict(sorted(slowest.items(), key=lambda item: -item[1])[:SLOWEST])
+                    self._slow_floor_ns = min(slowest.values())
+        self.records += 1
 
 
 def _count(value: object) -> int:

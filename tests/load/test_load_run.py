@@ -132,3 +132,22 @@ def test_hostile_text_reaches_no_report(run_dir: Make) -> None:
     assert "<script" not in page
     assert "[x]" not in page
     assert jsonfile.report_dict(report, evidence)["verdict"] == "fail"
+
+
+def test_all_ranks_are_read_and_a_broken_one_is_told(run_dir: Callable[..., Path]) -> None:
+    folder = run_dir()
+    (folder / "trace" / "rank1.jsonl").write_text(laps(60, wait_ms=80))
+    (folder / "trace" / "rank2.jsonl").write_text("{")
+    (folder / "trace" / "rankx.jsonl").write_text("{")
+    evidence = load_run(folder)
+    assert evidence.ranks is not None
+    assert {rank: s.share(Stage.DATA_WAIT) for rank, s in evidence.ranks.steps.items()} == pytest.approx(
+        {0: 0.5, 1: 0.8}
+    )
+    assert evidence.skipped_files == ("trace/rank2.jsonl: no record in it",)
+    assert evidence.ranks.slowest == 1
+    assert evidence.ranks.excess_s(Stage.DATA_WAIT) == pytest.approx(0.03)
+
+
+def test_one_process_has_no_ranks(run_dir: Callable[..., Path]) -> None:
+    assert load_run(run_dir()).ranks is None

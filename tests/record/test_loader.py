@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diag.record.loader_sums import EVERY_NS, LoaderSums
+from diag.record.loader_sums import EVERY_NS, PARTS, LoaderSums
 from diag.record.recorder import Recorder
 from tests.e2e.test_tasks import make
+from tests.record.training import MS, Time
 
 torch = pytest.importorskip("torch")
 
-MS = 1_000_000
 Sets = Callable[..., Any]
 
 
@@ -101,36 +100,23 @@ def test_workers_send_their_times_along(dataset: Sets, start: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "place"),
+    ("part", "place", "ms"),
     [
-        ("read", ("numpy", "fromfile")),
-        ("decode", ("cv2", "imdecode")),
-        ("augment", ("ultralytics.data.augment.Format", "__call__")),
-        ("collate", ("ultralytics.data.dataset.YOLODataset", "collate_fn")),
+        ("read", "numpy.fromfile", 4 * 5),
+        ("decode", "cv2.imdecode", 4 * 5),
+        ("augment", "ultralytics.data.augment.Format.__call__", 4 * 5),
+        ("collate", "ultralytics.data.dataset.YOLODataset.collate_fn", 5),
     ],
 )
-def test_injected_time_lands_in_its_part(
-    dataset: Sets, monkeypatch: pytest.MonkeyPatch, part: str, place: tuple[str, str]
-) -> None:
-    """5 ms a sample (collate: 20 ms a batch) in one place, and in no other part."""
+def test_time_lands_in_its_part(dataset: Sets, monkeypatch: pytest.MonkeyPatch, part: str, place: str, ms: int) -> None:
     from diag.record import loader
 
-    made = dataset()
-    slow_down(monkeypatch, *place, 0.020 if part == "collate" else 0.005)
+    made, time = dataset(), Time()
+    monkeypatch.setattr(loader, "_now", time)
+    time.before(monkeypatch, place, 5)
     one = loader.take(next(batches(loader.attach(made))))
     assert one is not None
-    assert one[part] >= 20 * MS
-    assert all(one[other] < one[part] - 15 * MS for other in ("read", "decode", "augment", "collate") if other != part)
-
-
-def slow_down(monkeypatch: pytest.MonkeyPatch, owner: str, name: str, seconds: float) -> None:
-    original = __import__("pkgutil").resolve_name(f"{owner}.{name}")
-
-    def slow(*args: Any, **kwargs: Any) -> Any:
-        time.sleep(seconds)
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(f"{owner}.{name}", staticmethod(slow) if name == "collate_fn" else slow)
+    assert {name: one[name] // MS for name in PARTS} == dict.fromkeys(PARTS, 0) | {part: ms}
 
 
 def test_images_in_memory_are_hits_and_open_no_file(dataset: Sets) -> None:

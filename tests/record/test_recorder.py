@@ -152,6 +152,21 @@ def test_an_exception_in_a_batch_is_closed_and_named(recorder: Recorder, tmp_pat
     }
 
 
+def test_plots_are_their_own_stage_in_a_batch_and_between(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.plot_start()  # labels, before training
+    recorder.plotted()
+    recorder.epoch_start(0, 8)
+    recorder.batch_start()
+    recorder.transferred()
+    recorder.forward_done()
+    recorder.plot_start()  # a batch without an optimizer step: this is the first boundary after backward
+    recorder.plotted()
+    recorder.batch_end(1, 1)
+    found = [(stage, step) for stage, _, _, step in laps(tmp_path)]
+    assert found[:3] == [("startup", -1), ("plot", -1), ("startup", -1)]
+    assert found[3:] == [(s, 0) for s in ("data_wait", "transfer", "forward", "backward", "log", "plot", "log")]
+
+
 def test_only_rank_0_writes_train_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIAG_T0_NS", "0")
     FakeTrainer(Recorder(str(tmp_path), 1, Clock())).epoch(0, [True])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from diag.engine import evaluate
 from diag.messages import LANGUAGES
-from diag.model.evidence import Evidence, Ledger, LoaderStats, StepStats
+from diag.model.evidence import DeviceStats, Evidence, Ledger, LoaderStats, StepStats, ValidationStats
 from diag.model.finding import Crash, Finding, Report
 from diag.model.run import RunRecord, TrainArgs
 from diag.model.trace import Stage
@@ -33,6 +33,8 @@ EVIDENCE = Evidence(
         (("images/<b>.jpg", 0.5), ("a.jpg", 0.1)),
         "trace/rank0.jsonl",
     ),
+    validation=ValidationStats(2, 50, {"wait": 0.0, "inference": 1500.0, "postprocess": 450.0}, "trace/rank0.jsonl"),
+    device=DeviceStats({Stage.FORWARD: 0.021}, 90, 1, 2, 3, 0, "trace/rank0.jsonl"),
     path="runs/r1",
 )
 REPORT = evaluate(EVIDENCE)
@@ -56,6 +58,18 @@ def test_every_end_of_a_rule_is_shown() -> None:
     for text in (console.report(report, EVIDENCE), markdown.report(report, EVIDENCE)):
         for shown in ("speed.loader_bound", "Could not be judged", "env.version_drift", "data.class_oob", "KeyError"):
             assert shown in text
+
+
+def test_the_parts_of_validation_stand_below_it() -> None:
+    rows = [row[:3] for row in words.ledger_rows(EVIDENCE.ledger, "en", EVIDENCE.validation)]  # type: ignore[arg-type]
+    assert rows[:3] == [
+        ("validation", "65 min 00 s", "98.6%"),
+        ("· inference", "50 min 00 s", "75.8%"),
+        ("· post-processing (NMS)", "15 min 00 s", "22.7%"),
+    ]
+    for text in (console.report(REPORT, EVIDENCE), markdown.report(REPORT, EVIDENCE)):
+        assert "· inference" in text
+        assert "On the GPU itself, per step: forward + loss 21.0 ms" in text
 
 
 def test_the_loader_is_shown_from_inside() -> None:
