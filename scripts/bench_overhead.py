@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -26,7 +27,6 @@ class Done(BaseException):
 
 def train(mode: str, folder: Path, data: str, steps: int) -> dict[str, Any]:
     """One training of so many batches in this process; CPU and wall seconds of each batch."""
-    born_cpu = time.process_time()
     ends: list[tuple[float, float]] = []
     facts: dict[str, Any] = {}
     finish: list[Callable[[], None]] = []
@@ -56,7 +56,7 @@ def train(mode: str, folder: Path, data: str, steps: int) -> dict[str, Any]:
     with contextlib.suppress(Done):
         model.train(trainer=trainer, **args)
     laps = [(b[0] - a[0], b[1] - a[1]) for a, b in itertools.pairwise(ends[WARMUP:])]
-    return {"cpu": [c for c, _ in laps], "wall": [w for _, w in laps], "start_cpu": ends[0][0] - born_cpu, **facts}
+    return {"cpu": [c for c, _ in laps], "wall": [w for _, w in laps], **facts}
 
 
 def _with_recorder(folder: Path, model: Any, facts: dict[str, Any], finish: list[Callable[[], None]]) -> Any:
@@ -117,7 +117,7 @@ def blocks(result: dict[str, Any]) -> list[tuple[Any, Any]]:
     parts = []
     for start in range(0, len(result["cpu"]) - BLOCK + 1, BLOCK):
         inner = slice(start + 1, start + BLOCK)
-        parts.append({"cpu": result["cpu"][inner], "wall": result["wall"][inner], "start_cpu": 0.0})
+        parts.append({"cpu": result["cpu"][inner], "wall": result["wall"][inner]})
     return [(parts[i], parts[i + 1]) if is_on(i + 1) else (parts[i + 1], parts[i]) for i in range(0, len(parts) - 1, 2)]
 
 
@@ -133,7 +133,7 @@ def _with_torch_profiler(model: Any, finish: list[Callable[[], None]]) -> None:
 
 def _with_traceml(model: Any) -> None:
     """TraceML's documented API through Ultralytics' callbacks; run by `traceml run`."""
-    import traceml
+    import traceml_ai as traceml
 
     traceml.init(mode="auto")
     steps: list[Any] = []
@@ -191,16 +191,15 @@ def run(mode: str, number: int, options: argparse.Namespace, data: str, *, steps
         "OMP_WAIT_POLICY": "PASSIVE",  # threads that spin would count other people's load as our CPU time
     }
     if mode == "traceml":
-        site = next((Path(options.traceml) / "lib").glob("python*/site-packages"))
-        env["PYTHONPATH"] = os.pathsep.join([env.get("PYTHONPATH", ""), str(site)])
-        command = [sys.executable, "-m", "traceml", "run", child[0], "--args", *child[1:]]
-    started = time.perf_counter()
+        command = [str(Path(options.traceml) / "bin" / "traceml"), "run", child[0], "--args", *child[1:]]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with (folder / "log").open("w") as log:
-        done = subprocess.run(command, env=env, stdout=log, stderr=log, check=False, timeout=900)
+        done = subprocess.run(command, env=env, cwd=folder, stdout=log, stderr=log, check=False, timeout=900)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if not out.exists():
         raise RuntimeError(f"{mode}: exit code {done.returncode}: {(folder / 'log').read_text()[-800:]}")
     result: dict[str, Any] = json.loads(out.read_text())
-    return {**result, "seconds": time.perf_counter() - started}
+    return {**result, "all_cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
 
 
 def ratio(pairs: Sequence[tuple[Any, Any]], what: str) -> tuple[float, float, float]:
@@ -225,8 +224,16 @@ def row(name: str, pairs: Sequence[tuple[Any, Any]]) -> str:
     for what in ("cpu", "wall"):
         middle, low, high = ratio(pairs, what)
         cells.append(f"{(middle - 1) * 100:+6.2f} % [{(low - 1) * 100:+.2f}, {(high - 1) * 100:+.2f}]")
-    fixed = statistics.median(b["start_cpu"] - a["start_cpu"] for a, b in pairs)
-    return f"{name:18} {len(pairs):5}   {cells[0]:28} {cells[1]:28} {fixed:+.2f} s"
+    whole = [b["all_cpu"] - a["all_cpu"] for a, b in pairs if "all_cpu" in a]
+    more = f"{statistics.median(whole):+.2f} s" if whole else ""
+    return f"{name:18} {len(pairs):5}   {cells[0]:28} {cells[1]:28} {more}"
+
+
+def parent_pss_mb() -> float:
+    """Proportional memory of a process that has imported all that `diag pipeline` holds while training runs."""
+    code = "import diag.commands.pipeline, diag.pipeline; print(open('/proc/self/smaps_rollup').read())"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return next(int(line.split()[1]) / 1024 for line in told.splitlines() if line.startswith("Pss:"))
 
 
 def load() -> str:
@@ -270,7 +277,7 @@ def main() -> int:
         print(f"pair {number + 1} of {count}: {load()}", file=sys.stderr, flush=True)
     step_ms = statistics.median(statistics.median(a["cpu"]) for a, _ in pairs) * 1e3
     print(f"plain Ultralytics, yolo11n, 160 px, batch 4: {step_ms:.0f} ms of CPU a step, {options.steps} steps a run\n")
-    print(f"{'':18} {'pairs':>5}   {'CPU time a step, 95 %':28} {'wall time a step, 95 %':28} start-up CPU")
+    print(f"{'':18} {'pairs':>5}   {'CPU time a step, 95 %':28} {'wall time a step, 95 %':28} whole run, all processes")
     print(row("diag", pairs))
     one = run("interleaved", 80, options, data, steps=(20 if options.quick else 80) * BLOCK)
     print(row("diag, one process", blocks(one)))
@@ -286,6 +293,7 @@ def main() -> int:
     share = statistics.median(b["counters_share"] for b in recorded)
     pss = statistics.median(b["counters_pss_mb"] for b in recorded)
     print(f"\ncounters process: {share * 100:.2f} % of one core (its start included), {pss:.0f} MB PSS")
+    print(f"pipeline process: {parent_pss_mb():.0f} MB PSS while it waits for the training")
     print(f"after: {load()}")
     return 0
 
