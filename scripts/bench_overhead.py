@@ -180,7 +180,7 @@ def run(mode: str, number: int, options: argparse.Namespace, data: str, *, steps
         "--data",
         data,
         "--steps",
-        str(options.steps),
+        str(steps or options.steps),
     ]
     command = [sys.executable, *child]
     env = {
