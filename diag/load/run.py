@@ -17,6 +17,7 @@ from diag.load.summary import TraceSummary, summarize
 from diag.load.trainlog import read_trainlog
 from diag.model.evidence import Dataset, Evidence, Ranks
 from diag.model.hardware import Baseline
+from diag.model.profile import Profile
 from diag.model.run import RunRecord, TrainArgs
 from diag.stats import step_stats
 
@@ -125,6 +126,9 @@ def _load_folder(base: Path) -> Evidence:
         console=console,
         dataset=dataset,
         counters=counters,
+        profile=reader.read(
+            _first(base / "profile", "profile.json"), lambda p: decode_json(read_bytes(p), Profile, str(p))
+        ),
     )
     if evidence == Evidence():
         if inner := _runs_below(base):

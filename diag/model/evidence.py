@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from diag.model.counters import Counters
 from diag.model.curves import Curves
 from diag.model.hardware import Baseline
+from diag.model.profile import Profile
 from diag.model.run import Epochs, RunRecord, TrainArgs
 from diag.model.trace import Stage
 
@@ -242,6 +243,7 @@ class Evidence:
     console: Console | None = None
     dataset: Dataset | None = None
     counters: Counters | None = None
+    profile: Profile | None = None
     skipped_files: tuple[str, ...] = ()
     """Artifacts that could not be read, as `file: reason`."""
     path: str = ""

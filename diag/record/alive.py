@@ -12,9 +12,10 @@ BEAT_EVERY_S = 1.0
 
 
 class Heartbeat:
-    """Callback of each validation batch: touches trace/beat at most once a second, so that a long validation is seen.
+    """Callback of each batch: touches trace/beat at most once a second.
 
-    It pickles and deep-copies as plain values, because Ultralytics copies its callbacks.
+    So a long validation is seen, and a training whose recorder had to stop (a full disk) does not seem to hang. It
+    pickles and deep-copies as plain values, because Ultralytics copies its callbacks.
     """
 
     def __init__(self, run_dir: Path) -> None:

@@ -31,7 +31,8 @@ def train(
 
     model = load_model(str(args.pop("model")), task)
     model.add_callback("on_train_batch_end", on_batch_end)
-    model.add_callback("on_val_batch_end", Heartbeat(run_dir))
+    for event in ("on_train_batch_end", "on_val_batch_end"):
+        model.add_callback(event, Heartbeat(run_dir))
     base = trainer_for(model)
 
     def build(*a: Any, **k: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from diag.messages import text
 from diag.model.evidence import Evidence
 from diag.model.finding import Finding, Report
-from diag.render import words
+from diag.render import profile, words
 from diag.render.machine import COLUMNS, machine_note, machine_rows
 
 _ICONS = {"fail": "❌", "warn": "⚠️", "pass": "✅", "unknown": "❔"}
@@ -40,6 +40,7 @@ def report(report: Report, evidence: Evidence, *, lang: str = "en") -> str:
         for finding in roots[1:]:
             lines += ["", *_finding(finding, report, evidence, lang)]
     lines += _machine(evidence, lang)
+    lines += _profile(evidence, lang)
     lines += _unjudged(report, evidence, lang)
     return "\n".join(lines) + "\n"
 
@@ -109,6 +110,18 @@ def _machine(evidence: Evidence, lang: str) -> list[str]:
     header = [text(lang, "machine", key) for key in COLUMNS]
     title, note = text(lang, "machine", "title"), machine_note(counters, lang)
     return ["", f"## {title}", "", note, "", *_table(header, rows)]
+
+
+def _profile(evidence: Evidence, lang: str) -> list[str]:
+    if evidence.profile is None:
+        return []
+    lines = ["", f"## {text(lang, 'profile', 'title')}", "", profile.profile_note(evidence.profile, lang)]
+    for names, rows in (
+        (profile.OPERATOR_COLUMNS, profile.operator_rows(evidence.profile)),
+        (profile.LAYER_COLUMNS, profile.layer_rows(evidence.profile)),
+    ):
+        lines += ["", *_table(profile.columns(names, lang), [[escape(words.clean(c)) for c in row] for row in rows])]
+    return lines
 
 
 def _unjudged(report: Report, evidence: Evidence, lang: str) -> list[str]:

@@ -46,10 +46,12 @@ class Context:
         return not self.overrides.get("data")
 
 
-def begin(words: list[str], workspace: Path, screen: Screen, stopper: Stopper, *, cwd: Path) -> Context:
+def begin(
+    words: list[str], workspace: Path, screen: Screen, stopper: Stopper, *, cwd: Path, summary: bool = True
+) -> Context:
     """Parse the user's arguments and create the run directory with its run.json.
 
-    Raises InputError before anything is created when an argument is wrong.
+    Raises InputError before anything is created when an argument is wrong. `summary`: write the health summary, too.
     """
     overrides = parse_overrides(words)
     task = task_of(overrides)
@@ -66,7 +68,8 @@ def begin(words: list[str], workspace: Path, screen: Screen, stopper: Stopper, *
     health = Health(workspace, run_dir, overrides)
     context = Context(workspace, run_dir, overrides, task, args, screen, stopper, health, cwd)
     context.facts["lock"] = hold(run_dir)
-    health.write()
+    if summary:
+        health.write()
     record = RunRecord(run_dir.name, RUN_SCHEMA_VERSION, now(), overrides, args, task, stack, sha256, pid=os.getpid())
     codec.write_json(run_dir / "run.json", record)
     return context

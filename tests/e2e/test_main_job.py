@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from diag.stages.profile import check_trace
 from tests.e2e.conftest import DIAG, SHARED, TINY, Diag, environment, summary
 
 
@@ -91,6 +92,29 @@ def test_analyze_gives_one_json_object(run: Path, diag: Diag) -> None:
     assert done.returncode == 0
     assert {"verdict", "findings", "skipped", "crashed"} <= set(document)
     assert document["crashed"] == []
+
+
+def test_a_profile_of_a_run_is_a_table_a_trace_and_a_section_of_its_report(
+    run: Path, workspace: Path, diag: Diag
+) -> None:
+    before = (workspace / "health" / "latest.json").read_text()
+    done = diag("profile", str(run), "--steps", "2", "--warmup", "1", "--format", "json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    profile = json.loads(done.stdout)
+    assert profile == json.loads((run / "profile" / "profile.json").read_text())
+    assert (profile["steps"], profile["batch"], profile["device"]) == (2, 16, "cpu")
+    names = {operator["name"] for operator in profile["operators"]}
+    assert "aten::convolution_backward" in names
+    assert [layer["index"] for layer in profile["layers"]] == list(range(24))
+    detect = profile["layers"][-1]
+    assert detect["type"] == "Detect"
+    assert min(detect["forward_s"], detect["backward_s"], detect["parameters"], profile["flops"]) > 0
+    assert check_trace(run / "profile" / "trace.json") > 1000
+    page = (run / "report.md").read_text()
+    assert "## Operators and layers" in page
+    assert "23 Detect" in page
+    assert sorted(p.name for p in (run / "profile").iterdir()) == ["console.log", "profile.json", "trace.json"]
+    assert (workspace / "health" / "latest.json").read_text() == before
 
 
 @pytest.mark.parametrize(
