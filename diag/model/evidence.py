@@ -1,8 +1,9 @@
 """Every fact that a rule may ask for. A rule's positional parameter names are field names of Evidence."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from diag.model.audit import Fault
 from diag.model.curves import Curves
 from diag.model.hardware import Baseline
 from diag.model.run import Epochs, RunRecord, TrainArgs
@@ -107,6 +108,14 @@ class Dataset:
     problems: tuple[str, ...] = ()
     scanned_all: bool = True
     cache_writable: bool = True
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    """What the audit found, by the part of the finding's id after `data.`."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """Figures over the whole set (`imgsz`, `dropped_images`, `kpt_visible` ...); docs/contracts.md names them all."""
+    split_classes: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Instances by split and class."""
+    faults_file: str = ""
+    """Where all places are listed, one JSON object a line; empty if nothing was found."""
 
 
 @dataclass(frozen=True)
