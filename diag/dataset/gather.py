@@ -143,7 +143,12 @@ def _load(cache: Path | None) -> Entries:
         version, known = codec.from_binary(cache.read_bytes())
     except (OSError, InputError, ValueError, TypeError):
         return {}
-    return known if version == CACHE_VERSION and isinstance(known, dict) else {}
+    if version != CACHE_VERSION or not isinstance(known, dict):
+        return {}
+    entries = {key: entry for key, entry in known.items() if isinstance(entry, list) and len(entry) in {3, 5}}
+    for entry in entries.values():
+        entry[-1] = False  # not asked for yet: what a deleted file left is not written again
+    return entries
 
 
 def _save(cache: Path, entries: Entries) -> None:

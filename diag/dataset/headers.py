@@ -143,8 +143,8 @@ def _other(path: Path | str, size: int, head: bytes) -> Header:
     quote = head[:24].decode("latin-1")
     if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg", b"{")):
         return Header(size, error="not_image", value=quote)
-    if head[4:12] in {b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypavif"} or head.startswith(b"PF"):
-        return Header(size, "HEIF" if b"avif" not in head[4:12] else "AVIF")
+    if head[4:12] in {b"ftypheic", b"ftypheix", b"ftypmif1"}:
+        return Header(size, "HEIF")  # Pillow needs a plugin for it; Ultralytics brings one
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

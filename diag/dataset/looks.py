@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from diag.dataset.table import Floats, Ints
@@ -14,18 +14,35 @@ MAX_PIXELS = 100_000_000
 """Larger images are not decoded: a decompression bomb, or minutes of work for one file."""
 
 NEAR = 0.985
-"""Correlation of two thumbnails from which on images are nearly equal. Measured on bccd and coco128: re-encoded and
-resized copies 0.997 to 1.000, the most alike of different images 0.75 (docs/data.md)."""
+"""Correlation of two thumbnails from which on one close comparison at full frame is enough (copies that were encoded
+or resized anew have 0.997 and more)."""
 
 MAYBE = 0.78
-"""From here on the two are compared closely: copies that lost a tenth of their border have 0.73 to 0.96."""
+"""From here on the two are compared closely at all scales: copies that lost a little border have more."""
 
-CLOSE = 0.95
-"""Correlation of the close comparison (64 pixels, one inside the other at several scales) that makes a copy."""
+CLOSE = 0.65
+"""Correlation of the fine structure (64 pixels, blurred part taken off, one inside the other) that makes a copy.
+
+Measured on bccd and coco128: encoded anew at quality 10 and up 0.95, resized to 160 pixels 0.96, cropped by 5 to 15 %
+0.87, two photographs of one field of cells 0.76; crops of different cells of one kind at most 0.49, different
+photographs at most 0.15. Thumbnails alone call single cells (or digits, or faces) equal that are not.
+"""
+
+MAX_CLOSE = 200
+"""Comparisons at all scales; each takes some hundredths of a second."""
+
+MAX_QUICK = 2000
+"""Comparisons at full frame."""
 
 BLOCK = 2048
-MAX_PAIRS = 5000
-"""Pairs that are kept: more is one fault of the whole set, not many."""
+MAX_PAIRS = 20_000
+"""Alike pairs that are kept while searching; of more the more alike half stays."""
+
+ZOOM = 0.9
+"""A copy that lost a tenth of each side around the middle looks like the other zoomed by this."""
+
+FINE = 64
+"""Side that pairs are compared at closely."""
 
 MAX_CLOSE = 300
 """Close comparisons; each takes some hundredths of a second."""
@@ -77,7 +94,7 @@ class Pair(NamedTuple):
 def similar(thumbs: "Floats", paths: Sequence[Path | str]) -> list[Pair]:
     """Pairs among `thumbs` (n x SIDE*SIDE, float32 grey), also mirrored, upside down or cropped.
 
-    Flat images have no pairs. Pairs that are merely alike are decoded again and compared closely.
+    Flat images have no pairs. Pairs that are alike are decoded again and compared closely.
     """
     import numpy as np
 
@@ -85,59 +102,102 @@ def similar(thumbs: "Floats", paths: Sequence[Path | str]) -> list[Pair]:
     base, usable = _normal(pixels)
     found: dict[tuple[int, int], Pair] = {}
     maybe: list[Pair] = []
-    for how, turned in (("same", pixels), ("mirrored", pixels[:, :, ::-1]), ("flipped", pixels[:, ::-1])):
+    zoom = _zoom(ZOOM)
+    turns = {
+        "same": pixels,
+        "mirrored": pixels[:, :, ::-1],
+        "flipped": pixels[:, ::-1],
+        "cropped": zoom @ pixels @ zoom.T,
+    }
+    for how, turned in turns.items():
         other, _ = _normal(turned)
         for first in range(0, len(base), BLOCK):
-            for second in range(first, len(base), BLOCK):
+            # only a crop is another thing when the two change places
+            for second in range(0 if how == "cropped" else first, len(base), BLOCK):
                 scores = base[first : first + BLOCK] @ other[second : second + BLOCK].T
                 for i, j in zip(*np.nonzero(scores >= MAYBE), strict=True):
                     a, b = first + int(i), second + int(j)
-                    if a < b and usable[a] and usable[b] and (a, b) not in found:
-                        pair = Pair(a, b, float(scores[i, j]), how)
-                        if pair.score >= NEAR:
-                            found[a, b] = pair
-                        else:
-                            maybe.append(pair)
-                if len(found) > MAX_PAIRS:
-                    return sorted(found.values())
+                    if usable[a] and usable[b] and (a < b or (how == "cropped" and a != b)):
+                        maybe.append(Pair(min(a, b), max(a, b), float(scores[i, j]), how))
+                if len(maybe) > MAX_PAIRS:
+                    maybe = sorted(maybe, key=lambda p: -p.score)[: MAX_PAIRS // 2]
+    strong = sorted((p for p in maybe if p.score >= NEAR), key=lambda p: -p.score)
+    for pair in strong[:MAX_QUICK]:
+        if (pair.a, pair.b) not in found and (
+            score := closely(paths[pair.a], paths[pair.b], pair.how, whole=True)
+        ) >= CLOSE:
+            found[pair.a, pair.b] = Pair(pair.a, pair.b, score, pair.how)
+    tried: set[tuple[int, int, str]] = set()
     for pair in sorted(maybe, key=lambda p: -p.score)[:MAX_CLOSE]:
+        key = (pair.a, pair.b, "" if pair.how == "cropped" else pair.how)
+        if key in tried:
+            continue
+        tried.add(key)
         if (pair.a, pair.b) not in found and (score := closely(paths[pair.a], paths[pair.b], pair.how)) >= CLOSE:
-            how = "cropped" if pair.how == "same" else pair.how
-            found[pair.a, pair.b] = Pair(pair.a, pair.b, score, how)
+            found[pair.a, pair.b] = Pair(pair.a, pair.b, score, "cropped" if pair.how == "same" else pair.how)
     return sorted(found.values())
 
 
-def closely(a: Path | str, b: Path | str, how: str) -> float:
-    """How well one image fits inside the other, over scales from 1 to 0.75 and all shifts; 0 if one can't be read."""
+def closely(a: Path | str, b: Path | str, how: str, *, whole: bool = False) -> float:
+    """How well the fine structure of one image fits inside the other; 0 if one can't be read.
+
+    Tries scales from 1 to 0.75 and all shifts; with `whole` only the full frames.
+    """
     import numpy as np
     from PIL import Image
 
-    side = 64
     greys = []
     for path in (a, b):
         try:
             with Image.open(path) as image:
-                image.draft("L", (2 * side, 2 * side))
+                image.draft("L", (2 * FINE, 2 * FINE))
                 greys.append(image.convert("L").copy())
         except Exception:  # as in look()
             return 0.0
-    if how != "same":
-        greys[1] = greys[1].transpose(
-            getattr(Image.Transpose, "FLIP_LEFT_RIGHT" if how == "mirrored" else "FLIP_TOP_BOTTOM")
-        )
+    if how in {"mirrored", "flipped"}:
+        turn = Image.Transpose.FLIP_LEFT_RIGHT if how == "mirrored" else Image.Transpose.FLIP_TOP_BOTTOM
+        greys[1] = greys[1].transpose(turn)
     best = 0.0
-    whole = [np.asarray(g.resize((side, side), Image.Resampling.BOX), dtype=np.float32) for g in greys]
-    for size in range(side, 47, -2):
-        for inner, outer in ((greys[1], whole[0]), (greys[0], whole[1])):
-            part = np.asarray(inner.resize((size, size), Image.Resampling.BOX), dtype=np.float32)
-            part = (part - part.mean()) / max(float(part.std()), 1e-6)
-            windows = np.lib.stride_tricks.sliding_window_view(outer, (size, size))
-            spread = windows.std(axis=(2, 3))
-            match = np.einsum("ijkl,kl->ij", windows, part) / (size * size) / np.maximum(spread, 1e-6)
-            best = max(best, float(match[spread > FLAT].max(initial=0.0)))
-        if best >= CLOSE + 0.02:
+    frames = [_fine(grey, FINE) for grey in greys]
+    for size in (FINE,) if whole else range(FINE, 3 * FINE // 4 - 1, -2):
+        for inner, outer in ((greys[1], frames[0]), (greys[0], frames[1])):
+            part = _fine(inner, size)[1:-1, 1:-1]  # blurring the outermost pixels has no outside to look at
+            part = part - part.mean()
+            n = len(part)
+            product = np.fft.rfft2(outer) * np.conj(np.fft.rfft2(part, s=outer.shape))
+            match = np.fft.irfft2(product, s=outer.shape)[: FINE - n + 1, : FINE - n + 1] / part.size
+            variance = _sums(outer * outer, n) / part.size - (_sums(outer, n) / part.size) ** 2
+            spread = np.sqrt(np.maximum(variance, 0)) * part.std()
+            best = max(best, float((match / np.maximum(spread, 1e-3)).max()))
+        if best >= 0.9:
             break
     return best
+
+
+def _fine(grey: Any, side: int) -> "Floats":
+    """The image at this size less its own blur over five pixels: what is left is detail, not layout."""
+    import numpy as np
+    from PIL import Image
+
+    pixels = np.asarray(grey.resize((side, side), Image.Resampling.BOX), dtype=np.float32)
+    return np.asarray(pixels - _sums(np.pad(pixels, 2, mode="edge"), 5) / 25)
+
+
+def _sums(values: "Floats", n: int) -> "Floats":
+    """Sums over all windows of n x n."""
+    import numpy as np
+
+    total = np.pad(values.cumsum(0, dtype=np.float64).cumsum(1), ((1, 0), (1, 0)))
+    return np.asarray(total[n:, n:] - total[:-n, n:] - total[n:, :-n] + total[:-n, :-n])
+
+
+def _zoom(share: float) -> "Floats":
+    """A matrix that stretches the middle `share` of a thumbnail over its whole side (linear in between)."""
+    import numpy as np
+
+    middle = (SIDE - 1) / 2
+    at = middle + (np.arange(SIDE) - middle) * share
+    return np.asarray(np.maximum(1 - np.abs(at[:, None] - np.arange(SIDE)), 0).astype(np.float32))
 
 
 def _normal(pixels: "Floats") -> "tuple[Floats, Ints]":

@@ -53,7 +53,8 @@ def size_shift(table: Table) -> float:
         chosen = area[(splits == split) & (area > 0)]
         if len(chosen) < 50:
             return 0.0
-        medians[split] = float(np.median(np.log2(chosen))) / 2
+        # np.median imports numpy.ma, a twentieth of the whole audit of a small set
+        medians[split] = float(np.sort(np.log2(chosen))[len(chosen) // 2]) / 2
     return abs(medians["val"] - medians["train"])
 
 

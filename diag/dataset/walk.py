@@ -48,6 +48,8 @@ def names_in(folder: Path) -> list[str]:
 
 def shown(text: str) -> str:
     """A name as text: bytes that are no UTF-8 become \\xNN, so that every output can hold it."""
+    if text.isascii():
+        return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

@@ -88,7 +88,7 @@ def too_many_backgrounds(dataset: Dataset, *, max_share: float = 0.33, min_image
     return _share(dataset, lambda s: s.background + s.missing_labels, max_share, ("check_empty", "fewer"), only="train")
 
 
-@rule("data.class_oob", Severity.CRITICAL)
+@rule("data.class_oob", Severity.CRITICAL, explained_by=("data.names_invalid",))
 def class_oob(dataset: Dataset) -> Verdict:
     """Class ids are negative or not below the number of names: Ultralytics drops these images' labels or stops."""
     return _rows(dataset, "class_oob", lambda s: s.class_oob, ("but names",))
