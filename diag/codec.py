@@ -41,12 +41,17 @@ def to_json(value: Any, *, indent: int = 2) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file so that a reader or a crash sees the old or the new content, never a part."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """`write_text` for bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     part = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         part.chmod(0o644)
@@ -67,6 +72,19 @@ def read_json(path: Path, kind: type[T]) -> T:
     Raises InputError that names the file and the place in it.
     """
     return decode_json(path.read_bytes(), kind, str(path))
+
+
+def to_binary(value: Any) -> bytes:
+    """Plain values and bytes as MessagePack: for caches, which nobody but diag reads."""
+    return msgspec.msgpack.encode(value)
+
+
+def from_binary(data: bytes) -> Any:
+    """Decode `to_binary`. Raises InputError for anything else."""
+    try:
+        return msgspec.msgpack.decode(data)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InputError(f"not readable: {error}") from error
 
 
 def decode_json(data: bytes, kind: type[T], where: str) -> T:

@@ -1,13 +1,15 @@
-"""`diag data`: resolve a data set and count it."""
+"""`diag data`: audit a data set: structure, labels, images, distribution."""
 
 import argparse
 import sys
 
 EXAMPLES = """examples:
   diag data my/data.yaml
-  diag data my/data.yaml --task pose
-  diag data my/photos --task classify
-  diag data my/data.yaml --format json | jq .splits
+  diag data my/data.yaml --task pose --imgsz 960
+  diag data my/photos --task classify --deep
+  diag data my/data.yaml --out report          page with pictures, all places in faults.jsonl
+  diag data my/data.yaml --fix corrected       a corrected copy and a log of every change
+  diag data my/data.yaml --format json | jq '.findings[] | {id, values, evidence}'
 
 exit codes: 0 usable (warnings included), 1 a training on it can't work, 2 not found or not readable"""
 
@@ -16,47 +18,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.add_argument("data", metavar="DATA", help="a data.yaml, or for classify a folder with train/ and val/")
     parser.add_argument("--task", default="detect", choices=("detect", "segment", "pose", "obb", "classify"))
+    parser.add_argument("--imgsz", type=int, default=640, help="training size that tiny boxes are judged by")
+    depth = parser.add_mutually_exclusive_group()
+    depth.add_argument("--quick", action="store_true", help="headers only: no near copies, as the pipeline does")
+    depth.add_argument("--deep", action="store_true", help="decode every pixel, to find damage inside of images")
+    parser.add_argument("--out", metavar="DIR", help="write audit.html, audit.json and faults.jsonl there")
+    parser.add_argument("--fix", metavar="OUT", help="write a corrected copy there; the source is never written")
+    parser.add_argument("--no-cache", action="store_true", help="read every file again")
     parser.add_argument("--workspace", metavar="DIR", help="default: $WORKSPACE, else ./workspace")
     parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--lang", choices=("en", "zh"), default="en")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print counts and findings; 1 if a training on this data can't work."""
+    """Audit and tell; 1 if a training on this data can't work."""
     from pathlib import Path
 
     from diag import settings
     from diag.codec import to_json
+    from diag.dataset.audit import audit
+    from diag.dataset.report import cache_file, console, document, write_report
     from diag.dataset.resolve import resolve
-    from diag.dataset.scan import scan
-    from diag.engine import evaluate
-    from diag.errors import EXIT_FAILED, EXIT_OK
-    from diag.model.check import StageResult, Status
-    from diag.model.evidence import Evidence
-    from diag.render import jsonfile
-    from diag.render.words import story
+    from diag.errors import EXIT_FAILED, EXIT_OK, InputError
+    from diag.model.check import Status
     from diag.screen import Screen
-    from diag.stages.data import judge
 
+    if args.imgsz < 1:
+        raise InputError(f"--imgsz {args.imgsz}: must be at least 1")
     data = str(args.data).removeprefix("data=")
     screen = Screen(sys.stderr if args.format == "json" else sys.stdout)
-    spec = resolve(data, args.task, cwd=Path.cwd(), datasets_dir=settings.workspace(args.workspace) / "datasets")
-    dataset = scan(spec, progress=screen.progress)
-    status, reason = judge(dataset)
-    evidence = Evidence(dataset=dataset)
-    report = evaluate(evidence)
+    workspace = settings.workspace(args.workspace)
+    spec = resolve(data, args.task, cwd=Path.cwd(), datasets_dir=workspace / "datasets")
+    level = "header" if args.quick else "deep" if args.deep else "look"
+    cache = None if args.no_cache else cache_file(spec, workspace)
+    found = audit(spec, level=level, imgsz=args.imgsz, cache=cache, progress=screen.progress)
+    written = write_report(found, Path(args.out), lang=args.lang) if args.out else {}
+    if args.fix:
+        from diag.dataset.repair import write_fixed
+
+        written["fixed"] = str(Path(args.fix).resolve())
+        written["changes"] = write_fixed(spec, found, Path(args.fix), progress=screen.progress)
+    result = document(found, written)
     if args.format == "json":
-        document = jsonfile.report_dict(report, evidence)
-        findings = [f for f in document["findings"] if f["id"].startswith("data.")]
-        print(
-            to_json({"verdict": status, "splits": dataset.splits, "findings": findings, "problems": dataset.problems})
-        )
+        print(to_json(result))
     else:
-        screen.result(StageResult("data", status, reason))
-        for finding in report.findings:
-            if finding.id.startswith("data."):
-                screen.line(f"      {finding.severity}: {story(finding, 'en').title}")
-        for problem in dataset.problems[:10]:
-            screen.line(f"      {problem}")
-        if len(dataset.problems) > 10:
-            screen.line(f"      ... {len(dataset.problems) - 10} more; --format json lists up to 50")
-    return EXIT_FAILED if status is Status.FAIL else EXIT_OK
+        console(found, written, screen, lang=args.lang)
+    return EXIT_FAILED if result["verdict"] == Status.FAIL else EXIT_OK

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from diag import codec
+from diag.dataset.walk import files_below
 from diag.errors import InputError
 
 IMAGE_SUFFIXES = frozenset(
@@ -32,6 +33,12 @@ IMAGE_SUFFIXES = frozenset(
 SPLITS = ("train", "val", "test")
 
 
+def is_image_name(name: str) -> bool:
+    """True if Ultralytics opens a file of this name as an image."""
+    _, dot, suffix = name.rpartition(".")
+    return f".{suffix.lower()}" in IMAGE_SUFFIXES if dot and "/" not in suffix else False
+
+
 @dataclass(frozen=True)
 class DataSpec:
     """A resolved data set.
@@ -46,6 +53,8 @@ class DataSpec:
     splits: Mapping[str, tuple[Path, ...]]
     folders: Mapping[str, Path] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    nc: int | None = None
+    """`nc:` of the yaml, which should be the number of names."""
     lost_links: Mapping[Path, Path] = field(default_factory=dict)
     """Symbolic links that a checkout or an archive turned into small text files: {file: where it points}."""
 
@@ -70,6 +79,7 @@ def resolve(data: str, task: str, *, cwd: Path, datasets_dir: Path) -> DataSpec:
     """
     source = Path(data).expanduser()
     source = source if source.is_absolute() else cwd / source
+    source = source.parent.resolve() / source.name  # no `..` in the names of files that are shown
     if task == "classify":
         return _resolve_folders(source)
     if source.is_dir():
@@ -96,7 +106,8 @@ def resolve(data: str, task: str, *, cwd: Path, datasets_dir: Path) -> DataSpec:
             splits[split] = tuple(sorted({*splits.get(split, ()), *found}))
     known = {"path", "train", "val", "validation", "test", "names", "nc", "download", "yaml_file"}
     extra = {str(k): v for k, v in content.items() if k not in known}
-    return DataSpec(source.resolve(), task, names, splits, extra=extra, lost_links=lost_links)
+    nc = content.get("nc") if isinstance(content.get("nc"), int) else None
+    return DataSpec(source.resolve(), task, names, splits, extra=extra, nc=nc, lost_links=lost_links)
 
 
 def _names(content: Mapping[str, Any], source: Path) -> dict[int, str]:
@@ -141,7 +152,7 @@ def _images_of(entry: str, root: Path, where: str, lost_links: dict[Path, Path])
         real = link[1] / path.relative_to(link[0])
     if not real.is_dir():
         raise InputError(f"{where}: {entry} does not exist (looked for {path})")
-    return (path / p.relative_to(real) for p in real.rglob("*") if p.suffix.lower() in IMAGE_SUFFIXES)
+    return (path / p for p in files_below(real) if is_image_name(p))
 
 
 def _lost_link(path: Path) -> tuple[Path, Path] | None:

@@ -2,8 +2,9 @@
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from diag.model.audit import Fault
 from diag.model.counters import Counters
 from diag.model.curves import Curves
 from diag.model.hardware import Baseline
@@ -221,6 +222,14 @@ class Dataset:
     problems: tuple[str, ...] = ()
     scanned_all: bool = True
     cache_writable: bool = True
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    """What the audit found, by the part of the finding's id after `data.`."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """Figures over the whole set (`imgsz`, `dropped_images`, `kpt_visible` ...); docs/contracts.md names them all."""
+    split_classes: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Instances by split and class."""
+    faults_file: str = ""
+    """Where all places are listed, one JSON object a line; empty if nothing was found."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ class Story:
 
 def story(finding: Finding, lang: str, *, escape: Escape = str) -> Story:
     """A finding's sentences; strings among its values are cleaned and escaped first."""
-    values = safe(finding.values, escape)
+    # the case chooses a sentence and is never shown: escaping would break its name
+    values = safe(finding.values, escape) | {"case": finding.values.get("case")}
     return Story(
         title=text(lang, finding.id, "title", values),
         cause=text(lang, finding.id, "cause", values),

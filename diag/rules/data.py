@@ -1,12 +1,14 @@
 """data.*: faults of the data set that training can't heal."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console, Dataset, SplitCounts
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
+from diag.rules.data_faults import counts, fault_of, only, sources
 from diag.rules.facts import pretrained
 
 Values = dict[str, Value]
@@ -58,9 +60,19 @@ def missing_labels(dataset: Dataset, *, max_share: float = 0.10) -> Verdict:
     """Many images lack a label file and train as background.
 
     max_share: Ultralytics' training tips advise 0 to 10 % background images; more than that without
-    any label file is rather a lost export than intent.
+    any label file is rather a lost export than intent. Fewer are low, and are named; so are single empty files.
     """
-    return _share(dataset, lambda s: s.missing_labels, max_share, ("restore", "empty_files"))
+    many = _share(dataset, lambda s: s.missing_labels, max_share, ("restore", "empty_files"))
+    fault = fault_of(dataset, "missing_labels")
+    if isinstance(many, Hit):
+        return replace(many, evidence=sources(only(fault, ("missing",))) or many.evidence)
+    if not fault.count or many is not None:
+        return many
+    values = counts(dataset, fault) | {"case": f"few_{fault.main_kind}", "split": next(iter(fault.splits), "-")}
+    values["share"] = fault.count / max(int(values["images"] or 0), 1)
+    return Hit(
+        values=values, fixes=(Fix("restore"), Fix("empty_files")), evidence=sources(fault), severity=Severity.LOW
+    )
 
 
 @rule("data.too_many_backgrounds", Severity.HIGH, explained_by=("data.no_labels", "data.missing_labels"))
@@ -76,10 +88,10 @@ def too_many_backgrounds(dataset: Dataset, *, max_share: float = 0.33, min_image
     return _share(dataset, lambda s: s.background + s.missing_labels, max_share, ("check_empty", "fewer"), only="train")
 
 
-@rule("data.class_oob", Severity.CRITICAL)
+@rule("data.class_oob", Severity.CRITICAL, explained_by=("data.names_invalid",))
 def class_oob(dataset: Dataset) -> Verdict:
     """Class ids are negative or not below the number of names: Ultralytics drops these images' labels or stops."""
-    return _rows(dataset, lambda s: s.class_oob, ("but names",))
+    return _rows(dataset, "class_oob", lambda s: s.class_oob, ("but names",))
 
 
 @rule("data.coord_oob", Severity.HIGH)
@@ -88,7 +100,7 @@ def coord_oob(dataset: Dataset, *, few: float = 0.001) -> Verdict:
 
     few: below one row in a thousand it is medium instead of high.
     """
-    return _rows(dataset, lambda s: s.coord_oob, ("outside 0..1",), few=few)
+    return _rows(dataset, "coord_oob", lambda s: s.coord_oob, ("outside 0..1",), few=few)
 
 
 @rule("data.bad_rows", Severity.HIGH)
@@ -97,7 +109,8 @@ def bad_rows(dataset: Dataset, *, few: float = 0.001) -> Verdict:
 
     few: below one row in a thousand it is medium instead of high.
     """
-    return _rows(dataset, lambda s: s.bad_rows, ("not numbers", "fields", "nan or inf", "not re"), few=few)
+    words = ("not numbers", "fields", "nan or inf", "not re")
+    return _rows(dataset, "bad_rows", lambda s: s.bad_rows, words, few=few)
 
 
 @rule("data.names_invalid", Severity.CRITICAL)
@@ -108,13 +121,23 @@ def names_invalid(dataset: Dataset) -> Verdict:
         return Skip("no_names")
     lower = [name.strip().lower() for name in names.values()]
     twice = sorted({name for name in lower if name and lower.count(name) > 1})
-    case = "gaps" if sorted(names) != list(range(len(names))) else "twice" if twice else "empty" if "" in lower else ""
+    wrong_nc = fault_of(dataset, "names_invalid")
+    case = (
+        "gaps"
+        if sorted(names) != list(range(len(names)))
+        else "twice"
+        if twice
+        else "empty"
+        if "" in lower
+        else wrong_nc.main_kind
+    )
     if not case:
         return None
     ids = ", ".join(str(i) for i in sorted(names)[:10])
     severity = Severity.MEDIUM if case == "twice" else None
     named: Values = {"case": case, "ids": ids, "twice": ", ".join(twice[:5]), "count": len(names)}
-    return Hit(values=named, fixes=(Fix("names"),), evidence=(Source(dataset.yaml),), severity=severity)
+    evidence = sources(wrong_nc) or (Source(dataset.yaml),)
+    return Hit(values=named, fixes=(Fix("names"),), evidence=evidence, severity=severity)
 
 
 @rule("data.train_too_small", Severity.MEDIUM, explained_by=("data.no_images", "data.no_labels"))
@@ -151,6 +174,8 @@ def val_too_small(dataset: Dataset, *, min_images: int = 25, min_instances: int 
             "images": split.images,
             "instances": split.instances,
             "step": 1 / split.instances if split.instances else None,
+            # 95 % interval of a share near 0.5: no metric of so many objects is known better
+            "width": 0.98 / split.instances**0.5 if split.instances else None,
         },
         fixes=(Fix("larger_split"),),
         evidence=_where(dataset),
@@ -177,22 +202,27 @@ def _share(
 
 def _rows(
     dataset: Dataset,
+    name: str,
     count: Callable[[SplitCounts], int],
     words: tuple[str, ...],
     *,
     few: float = 0.0,
 ) -> Verdict:
-    """Hit if any split has such rows. `words` pick the audit's lines that speak of them."""
+    """Hit if any split has such rows. Without the audit's places `words` pick the lines that speak of them."""
     total = sum(count(s) for s in dataset.splits.values())
     if not total:
         return None
     objects = sum(s.instances for s in dataset.splits.values())
     where = ", ".join(f"{n}: {count(s)}" for n, s in dataset.splits.items() if count(s))
     rare = objects > 0 and total / objects < few
+    fault = fault_of(dataset, name)
+    values: Values = {"count": total, "objects": objects, "splits": where, "names": len(dataset.names)}
+    if fault.count:
+        values |= {"case": fault.main_kind, "files": fault.files}
     return Hit(
-        values={"count": total, "objects": objects, "splits": where, "names": len(dataset.names)},
+        values=values,
         fixes=(Fix("repair"),),
-        evidence=_where(dataset, words),
+        evidence=sources(fault) or _where(dataset, words),
         severity=Severity.MEDIUM if rare else None,
     )
 

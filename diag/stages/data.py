@@ -1,20 +1,18 @@
 """Stage `data`: resolve the data set, count it, and make the view that training reads."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from diag import codec, settings
 from diag.child import run_child
+from diag.dataset.audit import audit
 from diag.dataset.catalog import shipped_dataset
+from diag.dataset.report import cache_file, judge, write_faults
 from diag.dataset.resolve import DataSpec
-from diag.dataset.scan import scan
 from diag.dataset.view import make_view
-from diag.engine import evaluate
 from diag.errors import InputError
-from diag.model.check import StageResult, Status
-from diag.model.evidence import Dataset, Evidence
-from diag.model.finding import Severity
-from diag.render.words import story
+from diag.model.check import StageResult
 from diag.stages.context import Context, resolve_data, save_args
 from diag.stages.environment import child_env
 
@@ -38,7 +36,14 @@ def run(context: Context) -> StageResult:
     start = time.monotonic()
     context.screen.progress("reading the data set")
     spec = _resolve_or_fetch(context)
-    dataset = scan(spec, progress=context.screen.progress)
+    imgsz = context.args.get("imgsz")
+    found = audit(
+        spec,
+        imgsz=imgsz if isinstance(imgsz, int) and imgsz > 0 else 640,
+        cache=cache_file(spec, context.workspace),
+        progress=context.screen.progress,
+    )
+    dataset = replace(found.dataset, faults_file=write_faults(found.faults, context.run_dir / "faults.jsonl"))
     codec.write_json(context.run_dir / "data.json", dataset)
     context.args["data"] = str(make_view(spec, context.workspace / "cache" / "views"))
     save_args(context)
@@ -91,18 +96,3 @@ def _resolve_or_fetch(context: Context) -> DataSpec:
     if context.task == "classify":
         context.args["data"] = str(context.workspace / "datasets" / data)
     return resolve_data(context)
-
-
-def judge(dataset: Dataset) -> tuple[Status, str]:
-    """Status and one line: the counts, and the worst finding about the data if there is one."""
-    counts = ", ".join(f"{name} {s.images} images / {s.instances} objects" for name, s in dataset.splits.items())
-    line = f"{counts}; {len(dataset.names)} classes"
-    findings = [f for f in evaluate(Evidence(dataset=dataset)).findings if f.id.startswith("data.")]
-    if not findings:
-        return Status.PASS, line
-    worst = findings[0]
-    title = story(worst, "en").title
-    status = Status.FAIL if worst.severity is Severity.CRITICAL else Status.WARN
-    if worst.severity.rank < Severity.MEDIUM.rank:
-        status = Status.PASS
-    return status, f"{line}. {title}"

@@ -1,0 +1,108 @@
+"""Equal and nearly equal images, within a split and across splits."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from diag.dataset.faults import Faults
+from diag.dataset.gather import Item
+from diag.dataset.looks import as_floats, similar
+from diag.dataset.resolve import DataSpec
+
+CHUNK = 1 << 20
+
+
+class Group(NamedTuple):
+    """Images that hold the same picture; `how` is `file`, `bytes`, or how two near copies differ."""
+
+    first: int
+    other: int
+    how: str
+    score: float
+
+
+def find_copies(items: Sequence[Item]) -> list[Group]:
+    """All copies: the same file listed twice, the same bytes, and near copies among images that have a look."""
+    groups = [*_same_file(items), *_same_bytes(items)]
+    told = {g.other for g in groups}
+    seen = [k for k, item in enumerate(items) if item.look.thumb and k not in told]
+    if len(seen) > 1:
+        thumbs = as_floats([items[k].look for k in seen])
+        for pair in similar(thumbs, [items[k].real for k in seen]):
+            groups.append(Group(seen[pair.a], seen[pair.b], pair.how, pair.score))
+    return groups
+
+
+def _same_file(items: Sequence[Item]) -> list[Group]:
+    """One file that stands in two splits."""
+    first: dict[Path, int] = {}
+    return [
+        Group(first[item.image], k, "file", 1.0) for k, item in enumerate(items) if first.setdefault(item.image, k) != k
+    ]
+
+
+def _same_bytes(items: Sequence[Item]) -> list[Group]:
+    """Different files of the same bytes: only files of one size are read."""
+    by_size: dict[int, list[int]] = defaultdict(list)
+    paths: set[Path] = set()
+    for k, item in enumerate(items):
+        if item.header.bytes and item.image not in paths:
+            paths.add(item.image)
+            by_size[item.header.bytes].append(k)
+    groups = []
+    for size in sorted(by_size):
+        first: dict[bytes, int] = {}
+        alike = by_size[size]
+        for k in alike if len(alike) > 1 else ():
+            digest = _digest(items[k].real)
+            if digest and first.setdefault(digest, k) != k:
+                groups.append(Group(first[digest], k, "bytes", 1.0))
+    return groups
+
+
+def _digest(path: Path) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        with path.open("rb") as file:
+            while part := file.read(CHUNK):
+                digest.update(part)
+    except OSError:
+        return b""
+    return digest.digest()
+
+
+def copy_faults(items: Sequence[Item], spec: DataSpec, faults: Faults) -> None:
+    """Report copies: across splits as a leak, within a split as duplicates; train = val once as a whole."""
+    groups = find_copies(items)
+    leaked = {(items[g.first].split, items[g.other].split) for g in groups}
+    whole = ""
+    if ("train", "val") in leaked:
+        sure = {
+            g.other
+            for g in groups
+            if g.how in {"file", "bytes"} and items[g.first].split == "train" and items[g.other].split == "val"
+        }
+        val = [k for k, item in enumerate(items) if item.split == "val"]
+        if len(sure) == len(val) > 0:
+            whole = "val"
+            value = f"{len(sure)} of {len(val)}"
+            faults.add("val_equals_train", "all", spec.source, None, value, fix="split", split="val")
+    for g in groups:
+        a, b = items[g.first], items[g.other]
+        if whole and {a.split, b.split} == {"train", "val"}:
+            continue
+        across = a.split != b.split
+        fault = "train_val_leak" if across else "dup_images"
+        kind = g.how
+        if spec.task == "classify" and a.image.parent.name != b.image.parent.name and not across:
+            kind = "two_classes"
+        other = a.image
+        value = f"{g.score:.3f}" if g.how not in {"file", "bytes"} else ""
+        drop = "drop_image" if across or kind == "bytes" else ""
+        # the copy in the training split is the one to leave out: the validation score stays comparable
+        place, other, split = (b.image, a.image, b.split)
+        if across and b.split != "train" and a.split == "train":
+            place, other, split = (a.image, b.image, a.split)
+        faults.add(fault, kind, place, None, value, fix=drop, split=split, other=faults.name(other))
