@@ -7,6 +7,8 @@ from diag.model.run import TrainArgs
 from diag.rules.base import rule
 
 _NO_GPU = Skip("no_gpu_used")
+_MAX_BATCH = 1_000_000
+"""A larger one is a slip of the pen, and no base for advice."""
 
 
 @rule("hw.thermal_throttle", Severity.CRITICAL)
@@ -127,7 +129,7 @@ def gpu_oom_risk(counters: Counters, args: TrainArgs | None, *, max_share: float
         return None
     batch = args.get("batch") if args else None
     fixes = []
-    if isinstance(batch, int) and not isinstance(batch, bool) and batch > 1:
+    if isinstance(batch, int) and not isinstance(batch, bool) and 1 < batch < _MAX_BATCH:
         fixes = [Fix("smaller_batch", {"batch": max(1, int(batch * 0.8))})]
     return Hit(
         values={"index": gpu.index, "share": share, "used_gib": memory.max / 2**30, **_total(gpu)},
@@ -154,7 +156,7 @@ def gpu_underused(
         return None
     batch = args.get("batch") if args else None
     fixes = []
-    if isinstance(batch, int) and not isinstance(batch, bool) and batch > 0:
+    if isinstance(batch, int) and not isinstance(batch, bool) and 0 < batch < _MAX_BATCH:
         larger = int(batch * min(4.0, target / share)) // 4 * 4
         fixes = [Fix("larger_batch", {"batch": larger})] if larger > batch else []
     return Hit(

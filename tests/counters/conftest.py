@@ -2,11 +2,13 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ class Watched:
 
     def __init__(self, run_dir: Path, code: str, env: dict[str, str]) -> None:
         self.run_dir = run_dir
-        self.child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], cwd=run_dir)
+        command = [sys.executable, "-c", textwrap.dedent(code)]
+        self.child = subprocess.Popen(command, cwd=run_dir, start_new_session=True)
         self.counters = subprocess.Popen(
             [sys.executable, "-m", "diag.counters", str(run_dir), "--pid", str(self.child.pid)],
             stdin=subprocess.PIPE,
@@ -56,6 +59,8 @@ def watch(tmp_path: Path) -> Iterator[Callable[..., Watched]]:
 
     yield begin
     for watched in started:
+        with suppress(ProcessLookupError):
+            os.killpg(watched.child.pid, signal.SIGKILL)  # what it has forked, too
         for process in (watched.child, watched.counters):
             process.kill()
             process.wait()

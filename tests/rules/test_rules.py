@@ -157,6 +157,19 @@ EVERYTHING = {
     "dataset": {"splits": {"train": {"images": 10, "labelled": 3}, "val": {"images": 4, "instances": 3}}},
     "baseline": {"host": {"cpus_effective": 2.0, "shm_total_bytes": 1}},
     "run": {"exit_cause": {"kind": "shm_small"}},
+    "counters": {
+        "seconds": 1000,
+        "series": {
+            "rss_workers_bytes": "1e9>9e9 x100",
+            "workers": "4 x100",
+            "periods_total": "0>100 x100",
+            "throttled_periods_total": "0>90 x100",
+            "throttled_s_total": "0>900 x100",
+            "gpu0_memory_used_bytes": "0>1e9 x100",
+            "gpu1_memory_used_bytes": "0>9e9 x100",
+        },
+        "gpus": [{"index": 0, "memory_total_bytes": 10**10}, {"index": 1, "memory_total_bytes": 9 * 10**9}],
+    },
 }
 
 
