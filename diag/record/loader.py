@@ -48,8 +48,8 @@ class LoaderProbe:
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
         self._sums = _Sums()
-        self._loading = False
         self._inside = False
+        self._loads = hasattr(type(dataset), "load_image")
 
     def fetch(self, indices: Sequence[int]) -> list[Any]:
         """`[dataset[i] for i in indices]`, timed."""
@@ -57,11 +57,13 @@ class LoaderProbe:
         samples = []
         with self._watched():
             for i in indices:
-                start = _now()
+                opened, start = sums.opened, _now()
                 samples.append(self._dataset[i])
                 ns = _now() - start
                 sums.total += ns
-                if not sums.loads:  # no load_image in this kind of data set: the sample is the image
+                if not self._loads:  # no load_image in this kind of data set: the sample is the image
+                    sums.loads += 1
+                    sums.hits += sums.opened == opened
                     sums.slowest(self._file(i), ns)
         return samples
 
@@ -79,8 +81,7 @@ class LoaderProbe:
             ns = _now() - start
             self._inside = False
             sums.loads += 1
-            if sums.opened == opened:
-                sums.hits += 1
+            sums.hits += sums.opened == opened
             sums.read = read + ns - (sums.decode - decode)
             sums.slowest(self._file(i), ns)
 
@@ -98,7 +99,7 @@ class LoaderProbe:
                 "decode": sums.decode,
                 "augment": max(sums.total - sums.read - sums.decode, 0),
                 "collate": _now() - start,
-                "loads": sums.loads or len(samples),
+                "loads": sums.loads,
                 "hits": sums.hits,
                 "bytes": sums.bytes,
                 "pixels": sums.pixels,
@@ -171,7 +172,7 @@ def attach(dataset: Any) -> Any:
         if len(dataset):
             probe._file(0)  # a set that can't name its files is of another kind
         attributes: dict[str, Any] = {"collate_fn": probe.collate, "__getitems__": probe.fetch}
-        if hasattr(type(dataset), "load_image"):
+        if probe._loads:
             attributes["load_image"] = probe.load_image
         vars(dataset).update(attributes)
     except Exception as error:  # whatever the reason, training must not care

@@ -192,7 +192,8 @@ class Recorder:
             self._device.flush(self._now())
 
     def _write_at(self, kind: str, values: Mapping[str, Any]) -> None:
-        self._writer.record(kind, {"e": self._epoch, "n": self._step, **values})
+        last = self._step if self._in_batch else self._step - 1
+        self._writer.record(kind, {"e": self._epoch, "n": last, **values})
 
     def _flush(self, epoch: int, step: int) -> None:
         start, laps = self.clock.take()

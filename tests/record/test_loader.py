@@ -119,10 +119,11 @@ def test_time_lands_in_its_part(dataset: Sets, monkeypatch: pytest.MonkeyPatch, 
     assert {name: one[name] // MS for name in PARTS} == dict.fromkeys(PARTS, 0) | {part: ms}
 
 
-def test_images_in_memory_are_hits_and_open_no_file(dataset: Sets) -> None:
+@pytest.mark.parametrize("task", ["detect", "classify"])
+def test_images_in_memory_are_hits_and_open_no_file(dataset: Sets, task: str) -> None:
     from diag.record import loader
 
-    one = loader.take(next(batches(loader.attach(dataset(cache="ram")))))
+    one = loader.take(next(batches(loader.attach(dataset(task, cache="ram")))))
     assert one is not None
     assert one["hits"] == one["loads"] >= 4
     assert (one["opened"], one["bytes"]) == (0, 0)
@@ -189,4 +190,4 @@ def test_the_recorder_writes_them_with_their_epoch(tmp_path: Path, monkeypatch: 
         recorder.batch_end(1, 2)
     recorder.end("finished")
     found = [json.loads(line) for line in (tmp_path / "trace/rank0.jsonl").read_text().splitlines()]
-    assert [(r["e"], r["n"], r["images"]) for r in found if r["k"] == "loader"] == [(0, 2, 8)]
+    assert [(r["e"], r["n"], r["images"]) for r in found if r["k"] == "loader"] == [(0, 1, 8)]

@@ -50,6 +50,20 @@ def test_losses_are_the_same_bit_for_bit_and_nothing_is_other(tmp_path: Path, ta
     assert [record["final"] for record in run.records("val")] == [False, False, True]
 
 
+def test_real_workers_time_themselves_and_change_nothing(tmp_path: Path) -> None:
+    def two_workers(trainer: Any) -> None:
+        # On the CPU Ultralytics sets workers=0; this is the last moment to ask for more.
+        trainer.add_callback("on_pretrain_routine_start", lambda t: setattr(t.args, "workers", 2))
+
+    without = fit(tmp_path / "without", plain("detect"), prepare=two_workers)
+    run = fit(tmp_path, profiled(), prepare=two_workers)
+    assert run.losses == without.losses
+    if run.trainer.train_loader.num_workers:  # one CPU has none to spare
+        workers = {id for record in run.records("loader") for id in record["workers"]}
+        assert workers <= {"0", "1"}
+        assert sum(record["images"] for record in run.records("loader")) == 2 * 8
+
+
 def test_the_parts_of_a_validation_fill_its_lap(tmp_path: Path) -> None:
     run = fit(tmp_path, profiled(), epochs=1)
     parts = sum(run.records("val")[0]["ns"].values())

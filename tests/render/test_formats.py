@@ -74,7 +74,7 @@ def test_the_parts_of_validation_stand_below_it() -> None:
 
 def test_the_loader_is_shown_from_inside() -> None:
     text, page = console.report(REPORT, EVIDENCE), markdown.report(REPORT, EVIDENCE)
-    for shown in ("Inside the loader", "80 samples timed in 2 workers, each loads 100 images/s", "12.0 megapixels"):
+    for shown in ("Inside the loader", "80 samples timed in 2 workers, each loads 100 images/s", "12.00 megapixels"):
         assert shown in text.replace("\n  ", " ")
         assert shown in page
     assert "decode + resize  " in text
