@@ -12,7 +12,7 @@ from diag.errors import EXIT_INTERNAL, EXIT_USAGE, DiagError
 COMMANDS = {
     "pipeline": "check -> data -> smoke -> train -> analyze -> report, and the health summary",
     "check": "can this machine train? GPU, driver, CPUs, memory, shm, disk, numerics, speed",
-    "data": "resolve a data set and count its images and labels",
+    "data": "audit a data set: labels, images, copies, distribution; write a page or a corrected copy",
     "smoke": "mini-run on your own data that proves the whole path",
     "train": "train with Ultralytics in a child process and record where the time goes",
     "analyze": "say what limited a finished run, and what to change",

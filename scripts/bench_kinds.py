@@ -206,7 +206,7 @@ def _copied(change: Callable[[bytes], bytes], *, across: bool = True) -> Kind:
         target = b.root / "images" / (val if across else train) / "copied.jpg"
         b.write(target, change(b.image_of(label).read_bytes()))
         b.write(b.root / "labels" / target.parent.name / "copied.txt", label.read_bytes())
-        return Expected({b.name(target), b.name(b.image_of(label))})
+        return Expected({b.name(target), b.name(b.image_of(label)), f"labels/{target.parent.name}/copied.txt"})
 
     return mutate
 

@@ -40,10 +40,9 @@ def _extent(r: list[str]) -> float:
 
 
 def _crossed(r: list[str]) -> list[str]:
-    """A figure of eight: the second half of the corners in the opposite order."""
+    """Corners in an order that goes to and fro: each third one, three times around."""
     ring = _ring(r)
-    half = len(ring) // 2
-    return [r[0], *(v for point in ring[:half] + ring[half:][::-1] for v in point)]
+    return [r[0], *(v for point in ring[::3] + ring[1::3] + ring[2::3] for v in point)]
 
 
 SEGMENT["seg_box_row"] = lambda b: b.row(lambda r: [r[0], "0.5", "0.5", "0.2", "0.2"])

@@ -52,6 +52,7 @@ def audit(
         [i.split for i in once],
         [i.header.shown_size for i in once],
         spec.task,
+        keypoints=boxes.pose_fields(spec),
     )
     figures: dict[str, float] = {"imgsz": float(imgsz), "level": float(("header", "look", "deep").index(level))}
     structure.yaml_faults(spec, faults)

@@ -102,12 +102,8 @@ def _orphans(
     pictures = {image.parent for shared in images.values() for image in shared}
     for folder in folders:
         listed = names_in(folder)
-        stems = {
-            Path(n).stem
-            for p in _image_folders(folder, pictures, images)
-            for n in names_in(spec.real(p / "x").parent)
-            if is_image_name(n)
-        }
+        beside = spec.real(_images_beside(folder) / "x").parent
+        stems = {Path(name).stem for name in names_in(beside) if is_image_name(name)}
         for name in sorted(listed):
             path = folder / name
             if path in images or path in lost:
@@ -125,14 +121,13 @@ def _orphans(
                 faults.add("orphan_label", "no_image", path, None, name, fix="drop_file")
 
 
-def _image_folders(folder: Path, pictures: set[Path], images: dict[Path, set[Path]]) -> set[Path]:
-    """The image folders whose labels lie in this folder: also of images that no split lists."""
-    text = str(folder)
-    head, found, tail = text.rpartition("/labels/")
-    mapped = Path(f"{head}/images/{tail}") if found else folder
+def _images_beside(labels: Path) -> Path:
+    """The image folder that belongs to a label folder; the folder itself where labels lie beside their images."""
+    text = str(labels)
     if text.endswith("/labels"):
-        mapped = Path(text.removesuffix("labels") + "images")
-    return {mapped, *(p for p in pictures if p == mapped)}
+        return Path(text.removesuffix("labels") + "images")
+    head, found, tail = text.rpartition("/labels/")
+    return Path(f"{head}/images/{tail}") if found else labels
 
 
 def _elsewhere(items: Sequence[Item], spec: DataSpec, bare: set[str]) -> Path | None:

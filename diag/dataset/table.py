@@ -74,9 +74,18 @@ class Marks:
 
 
 def make_table(
-    labels: Sequence[Rows], files: Sequence[Path], splits: Sequence[str], sizes: Sequence[tuple[int, int]], task: str
+    labels: Sequence[Rows],
+    files: Sequence[Path],
+    splits: Sequence[str],
+    sizes: Sequence[tuple[int, int]],
+    task: str,
+    *,
+    keypoints: int = 0,
 ) -> Table:
-    """Put the rows of all label files together. `sizes` are (0, 0) where not known."""
+    """Put the rows of all label files together. `sizes` are (0, 0) where not known.
+
+    Rows of `keypoints` fields are boxes with points, not polygons.
+    """
     # Late: see above.
     import numpy as np
 
@@ -93,7 +102,7 @@ def make_table(
     boxed = count >= 5
     for k in range(4):
         box[boxed, k] = flat[start[boxed] + 1 + k]
-    shape = (count >= 7) & (count % 2 == 1) if task != "pose" else np.zeros(len(count), bool)
+    shape = (count >= 7) & (count % 2 == 1) & (count != keypoints) & (task != "pose")
     if shape.any():
         box[shape] = _bounds(flat, start[shape], count[shape])
     known = np.array(sizes, dtype=float).reshape(-1, 2)

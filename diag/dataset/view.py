@@ -12,6 +12,7 @@ from pathlib import Path
 
 from diag import codec
 from diag.dataset.resolve import DataSpec, label_of
+from diag.dataset.walk import is_utf8
 
 
 def make_view(spec: DataSpec, folder: Path) -> Path:
@@ -20,7 +21,8 @@ def make_view(spec: DataSpec, folder: Path) -> Path:
     The view's name is a digest of the data set's place and files, so the label index is found again by the next
     run. `train`, `val`, `test` become text lists of links, one linked folder per folder of the data set.
     """
-    digest = hashlib.sha256("\0".join([str(spec.source), spec.task, *map(str, spec.images)]).encode()).hexdigest()[:16]
+    names = "\0".join([str(spec.source), spec.task, *map(str, spec.images)])
+    digest = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     view = folder / f"{spec.source.stem}-{digest}"
     view.mkdir(parents=True, exist_ok=True)
     if spec.task == "classify":
@@ -33,6 +35,8 @@ def make_view(spec: DataSpec, folder: Path) -> Path:
     for split, images in spec.splits.items():
         lines = []
         for image in images:
+            if not is_utf8(str(image)):  # Ultralytics can't read a list with such a name; the audit names the image
+                continue
             key = (split, image.parent)
             if key not in linked:
                 linked[key] = f"{len(linked):03d}-{image.parent.name}"

@@ -128,3 +128,18 @@ def test_utf16_is_read_and_told(make_set: Maker) -> None:
     assert [p.kind for p in result.faults.places["encoding"]] == ["utf16"]
     assert result.dataset.splits["train"].instances == 1
     assert result.dataset.measures["dropped_images"] == 2  # both images are empty files
+
+
+def test_boxes_of_a_pose_set_serve_detect(make_set: Maker) -> None:
+    yaml = make_set({"train": [f"{POSE}\n0 0.2 0.2 0.1 0 0.2 0.2 2 0 0 0 0 0 0\n"], "val": [POSE]}, YAML)
+    found = audited(yaml).faults.places
+    assert {(f, p.line) for f, ps in found.items() for p in ps if p.line} == {("zero_area", 2)}
+
+
+@pytest.mark.parametrize("task", [*GOOD])
+def test_a_set_without_rows_or_images_has_an_answer(make_set: Maker, task: str) -> None:
+    bare = audited(make_set({"train": [None, ""], "val": [None]}, YAML), task).dataset
+    assert (bare.splits["train"].missing_labels, bare.splits["train"].background) == (1, 1)
+    for image in (Path(bare.yaml).parent / "images").rglob("*.jpg"):
+        image.unlink()
+    assert audited(Path(bare.yaml), task, "look").dataset.splits["train"].images == 0

@@ -1,5 +1,6 @@
 """Views keep the user's folders untouched and read the same files through Ultralytics."""
 
+import os
 from pathlib import Path
 
 import yaml as pyyaml
@@ -67,3 +68,11 @@ def test_a_classify_subset_keeps_every_class_folder(tmp_path: Path) -> None:
     data = make_subset(load(tmp_path / "d", "classify"), tmp_path / "subset", {"train": 1, "val": 4})
     assert sorted(p.name for p in (data / "train").iterdir()) == ["cat", "dog"]
     assert sum(1 for _ in data.rglob("*.jpg")) == 3
+
+
+def test_a_name_that_is_no_utf8_is_left_out_of_the_lists(make_set: Maker, tmp_path: Path) -> None:
+    yaml = make_set(ROWS)
+    image = yaml.parent / "images" / "train" / "0.jpg"
+    image.rename(image.with_name(os.fsdecode(b"caf\xe9.jpg")))
+    view = make_view(load(yaml), tmp_path / "views")
+    assert [p.name for p in listed(view, "train")] == ["1.jpg", "2.jpg", "3.jpg", "4.jpg"]
