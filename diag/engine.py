@@ -35,7 +35,7 @@ def evaluate(evidence: Evidence, *, overrides: Overrides | None = None, rules: S
             skipped.append(Skipped(rule.id, "switched_off"))
             continue
         try:
-            verdict = _ask(rule, evidence, change)
+            verdict = _ask_all(rule, evidence, change)
             match verdict:
                 case None:
                     passed.append(rule.id)
@@ -58,8 +58,24 @@ def evaluate(evidence: Evidence, *, overrides: Overrides | None = None, rules: S
 
 def _conclusive(evidence: Evidence) -> bool:
     """Whether silence means that all is well: something was measured, and the run did not fail."""
-    known = any(fact is not None for fact in (evidence.steps, evidence.curves, evidence.dataset))
+    known = any(fact is not None for fact in (evidence.steps, evidence.curves, evidence.dataset, evidence.peers))
     return known and (evidence.run is None or evidence.run.exit_cause.kind in _UNHARMED)
+
+
+def _ask_all(rule: Rule, evidence: Evidence, thresholds: Mapping[str, Any]) -> Verdict:
+    """A rule's answer on this evidence or, of several runs, the worst of its answers on each."""
+    verdicts = [_ask(rule, evidence, thresholds)]
+    if evidence.peers is not None and "peers" not in rule.needs:
+        for name, run in evidence.peers.runs.items():
+            verdict = _ask(rule, replace(run, peers=evidence.peers), thresholds)
+            if isinstance(verdict, Hit):
+                named = tuple(replace(s, file=f"{name}/{s.file}") for s in verdict.evidence)
+                verdict = replace(verdict, evidence=named)
+            verdicts.append(verdict)
+    hits = [v for v in verdicts if isinstance(v, Hit)]
+    if hits:
+        return max(hits, key=lambda hit: (hit.severity or rule.severity).rank)
+    return None if None in verdicts else verdicts[-1]
 
 
 def _ask(rule: Rule, evidence: Evidence, thresholds: Mapping[str, Any]) -> Verdict:

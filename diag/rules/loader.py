@@ -11,7 +11,14 @@ from diag.rules.base import rule
 from diag.rules.facts import on_cpu
 
 
-@rule("speed.loader_bound", Severity.HIGH)
+@rule(
+    "speed.loader_bound",
+    Severity.HIGH,
+    explained_by=(
+        "speed.storage_remote", "speed.storage_slow", "speed.loader_single_core", "speed.ram_cache_swapping",
+        "speed.cpu_oversubscription", "speed.worker_respawn", "env.torch_cpu",
+    ),
+)  # fmt: skip
 def loader_bound(
     steps: StepStats,
     args: TrainArgs | None,

@@ -9,7 +9,11 @@ from diag.model.run import TrainArgs
 from diag.rules.base import rule
 
 
-@rule("num.nan_loss", Severity.CRITICAL)
+@rule(
+    "num.nan_loss",
+    Severity.CRITICAL,
+    explained_by=("num.amp_gpu_arch", "num.seg_nan", "num.amp_overflow", "num.lr_too_high"),
+)
 def nan_loss(curves: Curves, args: TrainArgs | None) -> Verdict:
     """The training loss became NaN or inf.
 
@@ -19,8 +23,8 @@ def nan_loss(curves: Curves, args: TrainArgs | None) -> Verdict:
     bad = _bad_rows(curves.train)
     if not curves.train:
         return Skip("no_losses")
-    if not bad:
-        return None
+    if not bad or not any(math.isnan(v) for values in curves.train.values() for v in values):
+        return None  # inf alone is num.loss_inf
     first, forever = bad[0], bad[-1] == curves.rows
     amp = args is None or args.get("amp", True) is not False
     fixes = [Fix("amp_off", {"amp": False})] if amp else []
