@@ -58,9 +58,11 @@ def page() -> str:
     for rule in rules:
         lines += ["", *section(rule)]
     missing = [id for id in meanings if id not in {r.id for r in rules}]
+    with (ROOT / "configs" / "no_rule.tsv").open(encoding="utf-8") as file:
+        reasons = {row["id"]: row["reason"] for row in csv.DictReader(file, delimiter="\t")}
     lines += ["", "## No rule yet", "", f"{len(missing)} findings of the catalog have no rule yet:", ""]
-    lines += ["| finding | severity | meaning |", "| :-- | :-- | :-- |"]
-    lines += [f"| `{id}` | {meanings[id]['severity']} | {meanings[id][meaning]} |" for id in missing]
+    lines += ["| finding | severity | meaning | why |", "| :-- | :-- | :-- | :-- |"]
+    lines += [f"| `{id}` | {meanings[id]['severity']} | {meanings[id][meaning]} | {reasons[id]} |" for id in missing]
     return "\n".join(lines) + "\n"
 
 

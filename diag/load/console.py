@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from diag.load.kinds import HINT, KINDS
+from diag.load.kinds import GATES, KINDS
 from diag.load.read import UnreadableError
 from diag.load.trainlog_lines import LogParser
 from diag.model.evidence import Console, ConsoleLine
@@ -12,7 +12,9 @@ from diag.model.foreign import TrainLog
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*\s*\|?\s*(?:[A-Z]+\s*\|\s*\S+\s*\|\s*)?")
-_BAR = re.compile(rb"\d%\||\xe2\x94[\x80-\xbf]{2}|\d+% \xe2|it/s[\], ]|s/it[\], ]")
+_ANSI_BYTES = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_DIGITS = b"0123456789.-"
+_MAX_MEMO = 100_000
 _MAX_TEXT = 300
 _MAX_PER_KIND = 20
 _MAX_LINE = 4000
@@ -63,41 +65,85 @@ def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _parse(lines: Iterable[tuple[int, bytes]], name: str) -> tuple[Console, TrainLog]:
-    found: list[ConsoleLine] = []
-    counts: dict[str, int] = {}
     parser = LogParser(name)
-    is_bar, hint = _BAR.search, HINT.search
-    pending, pending_at = b"", 0
+    lamp = _KnownLines(parser)
+    pending, pending_at, key = b"", 0, b""
     number = 0
     for number, raw in lines:
         for part in raw.split(b"\r") if b"\r" in raw else (raw,):
-            if not part or part.isspace():
-                continue
-            if is_bar(part, 0, _MAX_LINE) and not hint(part):
+            if _is_bar(part):
                 # A bar that is drawn again says nothing new: only the last one before another line counts.
-                if pending and parser.is_other_bar(pending, part):
+                new = (_ANSI_BYTES.sub(b"", part[:60]) if b"\x1b" in part[:60] else part).split(None, 1)[:1]
+                if pending and new != [key]:
                     parser.feed(pending_at, _text(pending))
-                pending, pending_at = part, number
-                continue
-            if pending:
-                parser.feed(pending_at, _text(pending))
-                pending = b""
-            if not hint(part) and not parser.wants(part):
-                continue
-            line = _text(part)
-            if not line.strip():
-                continue
-            parser.feed(number, line)
-            stripped = line.strip()
-            for kind, pattern in KINDS.items():
-                if counts.get(kind, 0) < _MAX_PER_KIND and pattern.search(stripped):
-                    counts[kind] = counts.get(kind, 0) + 1
-                    found.append(ConsoleLine(kind, number, stripped[:_MAX_TEXT]))
+                pending, pending_at, key = part, number, new[0] if new else b""
+            elif part and not part.isspace():
+                if pending:
+                    parser.feed(pending_at, _text(pending))
+                    pending = b""
+                lamp.line(number, part)
     if pending:
         parser.feed(pending_at, _text(pending))
+    found = tuple(lamp.found)
     log = parser.finish(number, {line.kind for line in found})
     banner = next((line.text for line in found if line.kind == "banner"), "")
-    return Console(tuple(found), _device(banner), banner, name), log
+    return Console(found, _device(banner), banner, name), log
+
+
+class _KnownLines:
+    """Picks the lines of known kinds, and hands to the parser what it may want."""
+
+    def __init__(self, parser: LogParser) -> None:
+        self.parser = parser
+        self.found: list[ConsoleLine] = []
+        self.counts: dict[str, int] = {}
+        self.gates = GATES
+        self.memo: dict[bytes, tuple[tuple[str, ...], bool]] = {}
+
+    def line(self, number: int, part: bytes) -> None:
+        low = part[:_MAX_LINE].lower()
+        if b"\x1b" in low:
+            low = _ANSI_BYTES.sub(b"", low)
+        # Chatty logs say one sentence with ever new numbers: its words are looked for once.
+        sentence = low.translate(None, _DIGITS)
+        known = self.memo.get(sentence)
+        if known is None:
+            found = tuple(kind for word, kinds in self.gates if word in low for kind in kinds)
+            known = (found, self.parser.knows(low))
+            if len(self.memo) < _MAX_MEMO and len(sentence) < _MAX_TEXT:
+                self.memo[sentence] = known
+        kinds, wanted = known
+        wanted = wanted or self.parser.wants(low)
+        if not kinds and not wanted:
+            return
+        text = _text(part)
+        if wanted:
+            self.parser.feed(number, text)
+        self.keep(number, text.strip(), kinds)
+
+    def keep(self, number: int, text: str, kinds: tuple[str, ...]) -> None:
+        for kind in dict.fromkeys(kinds) if text else ():
+            if self.counts.get(kind, 0) < _MAX_PER_KIND and KINDS[kind].search(text):
+                self.counts[kind] = self.counts.get(kind, 0) + 1
+                self.found.append(ConsoleLine(kind, number, text[:_MAX_TEXT]))
+                if self.counts[kind] == _MAX_PER_KIND:
+                    self.gates = _open_gates(self.counts)
+                    self.memo.clear()
+
+
+def _is_bar(part: bytes) -> bool:
+    """True for a progress bar and nothing after it."""
+    if b"%|" in part or b"it/s" in part or b"s/it" in part:
+        tail = part[-40:].rstrip()
+        return tail.endswith(b"]") or (b"\xe2\x94" in part and tail[-1:] in b"smh%0123456789")
+    return False
+
+
+def _open_gates(counts: dict[str, int]) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+    """The words whose kinds are not yet full."""
+    full = {kind for kind, count in counts.items() if count >= _MAX_PER_KIND}
+    left = ((word, tuple(k for k in kinds if k not in full)) for word, kinds in GATES)
+    return tuple((word, kinds) for word, kinds in left if kinds)
 
 
 def _text(part: bytes) -> str:

@@ -72,10 +72,6 @@ _PATTERNS = {
     "rect_shuffle": r"'?rect=True'? is incompatible with",
     "interrupted": r"^\^C|KeyboardInterrupt|Terminated$|SIGTERM",
     "scheduler_order": r"lr_scheduler\.step\(\)` before `optimizer\.step",
-    "mem_warning": r"not caching images|not enough memory|required.{0,30}RAM.{0,30}available"
-    r"|insufficient (?:RAM|memory)",
-    "slow_images": r"Slow image access|image(?:s)? .{0,30}slow",
-    "optimizer_stripped": r"Optimizer stripped from",
     "traceback": r"^Traceback \(most recent call last\)",
     "nan_grad": r"grad(?:ient)?s?.{0,30}\b(?:nan|inf)\b|found_inf|GradScaler.{0,60}(?:scale|overflow)",
     "no_grad_scale": r"Attempting to unscale_ FP16|scale.{0,30}underflow",
@@ -83,12 +79,65 @@ _PATTERNS = {
 KINDS: dict[str, re.Pattern[str]] = {kind: re.compile(pattern, re.I) for kind, pattern in _PATTERNS.items()}
 """Case-insensitive patterns, tried in this order on each line; a line may be of several kinds."""
 
-HINT = re.compile(
-    rb"[Ee]rror|ERROR|xception|[Ww]arn|WARN|out of|[Kk]ill|oom|[Mm]emory|[Uu]ltralytics|YOLO|Start"
-    rb"|Logging|comple|early|"
-    rb"[Tt]rain|[Vv]al:|ptimizer|[Aa]uto|AMP|Tensor|[Cc]ache|cach|mmap|allocate|space|[Ee]rrno|quota|Address|EADDR|"
-    rb"CUDA|cuda|NCCL|nccl|NMS|NaN|nan/|driver|NVRM|Xid|ECC|pickle|freeze|denied|Read-only|abel|lasses|"
-    rb"images|missing path|[Rr]esum|rect|\^C|Keyboard|Termin|pinned|Slow|Traceback|Transferred|docker|nvidia|NVIDIA|"
-    rb"[Ww]orker|DDP|distributed|grad|scale|Scanning|[Ss]hutting|paging|torchvision|signal|\xe9\xa1\xb5|\xe5\xb7\xb2"
-)
-"""A line without any of these bytes is of no kind; asked before the patterns, since most lines say nothing."""
+_WORDS = {
+    "banner": "python torch",
+    "train_start": "training logging",
+    "completed": "completed",
+    "early_stop": "early",
+    "optimizer_auto": "optimizer",
+    "optimizer": "optimizer",
+    "gpu_oom": "memory alloc_failed",
+    "ram_oom": "oom-kill memory killed signal",
+    "shm_small": "memory bus\\serror shm",
+    "disk_full": "space errno quota",
+    "port_in_use": "address eaddr errno",
+    "autoinstall": "autoupdate",
+    "tensorboard_on": "tensorboard",
+    "cache_unwritable": "cache",
+    "weights_missing": "download connection resolve name max\\sretries internet",
+    "no_cuda": "cuda",
+    "docker_no_gpu": "[[gpu]] nvidia vendor runtime",
+    "amp_failed": "amp:",
+    "killed": "killed 已杀死",
+    "error": "error exception",
+    "tal_cpu": "assign",
+    "pagefile": "winerror paging 页面文件",
+    "cannot_allocate": "allocate errno enomem mmap thread",
+    "pin_memory": "pin_memory cudahost pin\\smemory",
+    "nms_limit": "nms",
+    "nan_recovered": "nan",
+    "nccl_timeout": "nccl timeout timed",
+    "nccl": "nccl ddp: distributed",
+    "no_kernel": "kernel sm_",
+    "driver_old": "driver unsatisfied forward",
+    "torchvision": "torchvision custom",
+    "xid": "xid",
+    "ecc": "ecc",
+    "worker_died": "worker process freeze_support eoferror can't",
+    "denied": "permission errno read-only",
+    "ignored_label": "corrupt",
+    "dup_labels": "duplicate",
+    "class_oob": "exceeds",
+    "device_assert": "assert target",
+    "mixed_labels": "segment",
+    "class_folders": "classes",
+    "no_labels": "labels valid",
+    "no_images": "images missing exist",
+    "cache_created": "cache",
+    "autobatch": "autobatch",
+    "autobatch_odd": "autobatch anomaly",
+    "transferred": "transferred",
+    "resume": "resum",
+    "rect_shuffle": "rect",
+    "interrupted": "^c keyboard terminated sigterm",
+    "scheduler_order": "lr_scheduler",
+    "traceback": "traceback",
+    "nan_grad": "grad found_inf",
+    "no_grad_scale": "unscale underflow",
+}
+_GATE: dict[str, list[str]] = {}
+for _kind, _words in _WORDS.items():
+    for _word in _words.split():
+        _GATE.setdefault(_word.replace("\\s", " "), []).append(_kind)
+GATES: tuple[tuple[bytes, tuple[str, ...]], ...] = tuple((w.encode(), tuple(k)) for w, k in _GATE.items())
+"""A lower-case word -> the kinds that a line with it may be of. Words are looked for first: most lines say nothing."""

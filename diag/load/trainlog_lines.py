@@ -8,12 +8,12 @@ from diag.load.bars import Bar, bar
 from diag.load.words import arguments
 from diag.model.foreign import ImageCache, LogEpoch, Scan, TrainLog
 
-_NUM = r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|nan|inf)"
+_NUM = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf)"
 _EPOCH = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])\s+((?:{_NUM}\s+)+?)(\d+)\s*:", re.I)
 _EPOCH_BARE = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])((?:\s+{_NUM})+)\s*:?", re.I)
 _ALL = re.compile(rf"(?:^|\s)all((?:\s+{_NUM})+)\s*$", re.I)
 _HEAD = re.compile(r"^\W*Epoch\s+gpu_mem\b(.*)", re.I)
-_BANNER = re.compile(r"(?:Ultralytics(?:\s+YOLO\S*?)?|YOLOv?\d*)\W{1,6}v?(\d[\w.+-]*)", re.I)
+_BANNER = re.compile(r"Ultralytics\s+(?:YOLO\s?v?)?(\d+\.\d[\w.+-]*)|YOLOv?\d*\W{1,6}v?(\d[\w.+-]*)", re.I)
 _CUDA = re.compile(r"CUDA:([\d.,]+) \(([^,()]+(?:\([^)]*\))?[^,()]*), ?(\d+(?:\.\d+)?)Mi?B\)")
 _CARD = re.compile(r"CUDA:\d+ \(")
 _ARGS = re.compile(r"(?:engine[\\/]trainer|train|hyperparameters): (?=[\w-]+=)(.*)")
@@ -27,8 +27,13 @@ _AUTOBATCH = re.compile(r"^\s*\d{4,}\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s+[\d.]+\s+\("
 _START = re.compile(r"Starting training for (\d+) epochs", re.I)
 _DONE = re.compile(r"(\d+) epochs completed in ([\d.]+) hours", re.I)
 _CLOCK = re.compile(r"^\W{0,2}(?:\d{4}-\d\d-\d\d[ T])?(\d\d):(\d\d):(\d\d)\b")
-_WANTED = re.compile(rb"^\W{0,12}(?:\d+/\d+\s|\d{4,}\s|\d\d:\d\d:\d\d|Epoch|all\s)|\sall\s")
-_EPOCH_KEY = re.compile(rb"(\d{1,6}/\d{1,6}\s+[\d.]+[GM]|Class|Scanning|Caching)")
+_WANTED = re.compile(
+    rb"(?:\x1b\[[\d;]*m|\W)*(?:\d+/\d+\s|\d{4,}\s|\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|epoch\s|all\s|class\s)"
+)
+_WORDS: tuple[bytes, ...] = (
+    b"scanning", b"caching", b"transferred", b"starting", b"completed", b"optimizer", b"ultralytics", b"yolo",
+    b"engine", b"weights=", b" all  ", b"hyperparameters", b"out of memory",
+)  # fmt: skip
 _NAMES = {"box": "box_loss", "obj": "obj_loss", "cls": "cls_loss", "loss": "loss", "seg": "seg_loss"}
 _NO_LOSS = {"labels", "img_size", "instances", "size", "targets", "total", "top1_acc", "top5_acc"}
 _BOX = ("metrics/precision(B)", "metrics/recall(B)", "metrics/mAP50(B)", "metrics/mAP50-95(B)")
@@ -61,16 +66,13 @@ class LogParser:
         self.clock: float | None = None
         self.started = 0
 
-    def wants(self, raw: bytes) -> bool:
-        """A line without a known word may still be a table row, a header or a time stamp."""
-        return _WANTED.search(raw[:120]) is not None
+    def knows(self, low: bytes) -> bool:
+        """Whether a word of this lower-case line may be of use to `feed`, whatever its numbers are."""
+        return any(word in low for word in _WORDS)
 
-    def is_other_bar(self, before: bytes, after: bytes) -> bool:
-        """True if `after` is no redraw of the bar in `before`: another epoch, a validation, a scan."""
-        one, two = _EPOCH_KEY.search(before), _EPOCH_KEY.search(after)
-        if one is None or two is None:
-            return one is not two
-        return one[1].split()[0] != two[1].split()[0]
+    def wants(self, low: bytes) -> bool:
+        """Whether the line is a table row, a header or a time stamp."""
+        return _WANTED.match(low, 0, 300) is not None
 
     def feed(self, number: int, line: str) -> None:
         """One line without control characters."""
@@ -187,7 +189,7 @@ class LogParser:
         elif found := _DONE.search(line):
             self.facts["hours"] = _float(found[2])
         elif re.match(r"\W{0,3}(?:Ultralytics|YOLO)", line) and (found := _BANNER.search(line)):
-            self._banner(line, found[1])
+            self._banner(line, found[1] or found[2])
 
     def _banner(self, line: str, version: str) -> None:
         self.versions[version] = None

@@ -186,3 +186,13 @@ def skip_reason(skipped: Skipped, lang: str) -> str:
         names = str(values.get("missing", "")).split(", ")
         values["missing"] = ", ".join(text(lang, "evidence", name) for name in names)
     return text(lang, "skip", skipped.reason, values)
+
+
+def compare_rows(evidence: Evidence, lang: str, escape: Escape = str) -> list[list[str]]:
+    """What differs between the compared runs: a header, then one row each (none without a comparison)."""
+    peers = evidence.peers
+    names = [escape(clean(name, limit=30)) for name in peers.runs] if peers else []
+    rows = [[text(lang, "ui", "what"), *names]]
+    for difference in peers.differences if peers else ():
+        rows.append([escape(clean(difference.what)), *(escape(clean(v, limit=40)) for v in difference.values)])
+    return rows

@@ -55,7 +55,11 @@ def begin(words: list[str], workspace: Path, screen: Screen, stopper: Stopper, *
     task = task_of(overrides)
     model = overrides.get("model") or default_model(task)
     defaults = load_defaults(settings.CONFIGS / "train" / ("default.yaml" if overrides.get("data") else "demo.yaml"))
-    args = {**defaults, "model": _model_path(str(model), cwd, workspace), **{k: v for k, v in overrides.items() if k != "model"}}
+    args = {
+        **defaults,
+        "model": _model_path(str(model), cwd, workspace),
+        **{k: v for k, v in overrides.items() if k != "model"},
+    }
     args.pop("task", None)
     run_dir = _new_run_dir(workspace, str(args.pop("name", "") or ""))
     stack, sha256 = settings.stack()
