@@ -184,6 +184,7 @@ class LogParser:
                 self.runs.append([])
         elif found := _ARGS.search(line):
             self.args |= arguments(found[1])
+            self.facts |= {"windows": True} if "engine\\trainer" in line else {}
         elif found := _OPT.search(line):
             self.facts |= {"optimizer": found[1], "optimizer_lr": _float(found[2])}
         elif found := _DONE.search(line):

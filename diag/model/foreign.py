@@ -100,6 +100,8 @@ class TrainLog:
     runs: int = 0
     """Trainings in the file."""
     lines: int = 0
+    windows: bool = False
+    """A module path with backslashes."""
     oom_phase: str = ""
     """start, train or val: where the first CUDA out-of-memory error came."""
     ended: str = ""

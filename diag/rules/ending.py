@@ -172,7 +172,7 @@ def saturated(curves: Curves, *, min_score: float = 0.95, min_accuracy: float = 
     """
     if not curves.best_at:
         return Skip("no_score")
-    if curves.last < (min_accuracy if "accuracy" in curves.metric else min_score):
+    if not curves.last >= (min_accuracy if "accuracy" in curves.metric else min_score):
         return None
     return Hit(
         values={"last": curves.last, "metric": curves.metric_name, "epoch": curves.epoch(curves.best_at)},

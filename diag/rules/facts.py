@@ -127,8 +127,10 @@ def _gib_of(found: re.Match[str]) -> float:
     return float(found[1]) * _GIB.get(found[2].upper(), 2**-30)
 
 
-def windows(args: TrainArgs | None, notes: Notes | None, console: Console | None) -> bool:
+def windows(args: TrainArgs | None, notes: Notes | None, console: Console | None, log: TrainLog | None = None) -> bool:
     """True if something speaks of Windows: its name, a drive letter, a backslash in a module path."""
+    if log is not None and log.windows:
+        return True
     if notes is not None and notes.find(r"\bWindows\b|\bwin32\b|spawn|[A-Z]:\\\\"):
         return True
     if console is not None and any(re.search(r"\b[A-Z]:\\|WinError|engine\\trainer", i.text) for i in console.lines):

@@ -10,7 +10,7 @@ from diag.stats import mean
 _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.collapse", "train.incomplete")
 
 
-@rule("train.val_gap", Severity.MEDIUM, explained_by=("data.train_val_leak", "train.mixed_runs"))
+@rule("train.val_gap", Severity.MEDIUM, explained_by=("data.train_val_leak", "train.mixed_runs", "train.overfit"))
 def val_gap(
     curves: Curves,
     *,
@@ -54,7 +54,7 @@ def val_gap(
 @rule(
     "train.plateau",
     Severity.MEDIUM,
-    explained_by=("train.overfit", "train.incomplete", "train.early_peak", *_UNLEARNED),
+    explained_by=("train.overfit", "train.converged_ok", "train.incomplete", "train.early_peak", *_UNLEARNED),
 )
 def plateau(
     curves: Curves,

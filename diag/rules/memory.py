@@ -37,6 +37,8 @@ def gpu_oom(
     oom = out_of_memory(console)
     if oom is not None and oom.tried and oom.free and oom.free > max(2 * oom.tried, 1.0):
         return None  # the card has room: something else is reported as out of memory
+    if console is not None and console.of("pin_memory") and (oom is None or oom.tried is None):
+        return None  # host memory could not be pinned
     died = _died(run, "gpu_oom") or curves is None or (log is not None and log.ended == "error")
     batch, imgsz = (args.get("batch"), args.get("imgsz")) if args else (None, None)
     case = "unknown" if batch is None or imgsz is None else "died" if died else "went_on"

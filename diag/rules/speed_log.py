@@ -92,7 +92,7 @@ def worker_respawn(
     elif log is not None:
         gap, share = _clock_gap(log)
         where = (Source(log.file),)
-        if not windows(args, notes, console):
+        if not windows(args, notes, console, log):
             return None if log.epochs else Skip("too_few_epochs", {"have": 0, "need": 3})
     else:
         return Skip("no_evidence", {"missing": "log, phases"})
@@ -102,7 +102,7 @@ def worker_respawn(
     fewer = {"workers": max(1, workers // 4)} if isinstance(workers, int) and workers > 1 else {}
     return Hit(
         values={
-            "case": "spawn" if windows(args, notes, console) else None,
+            "case": "spawn" if windows(args, notes, console, log) else None,
             "gap_s": gap,
             "share": share,
             "workers": str(workers) if workers is not None else None,
@@ -274,7 +274,7 @@ def sysmem_spill(
     if not card and not shared:
         return Skip("no_column", {"column": "gpu memory"})
     over = used * 1024 / card if card else 0.0
-    here = windows(args, notes, console) or (notes is not None and bool(notes.find(r"\bWSL|microsoft")))
+    here = windows(args, notes, console, log) or (notes is not None and bool(notes.find(r"\bWSL|microsoft")))
     if out_of_memory(console) is not None or not ((over > 1.02 and here) or (shared and median(shared) > 0.5)):
         return None
     return Hit(

@@ -1,6 +1,6 @@
 """Public training runs with an expert's labels: how many are understood, and is a healthy one left in peace?
 
-The runs are not part of this repository. Reached when written: all 58 primaries, 14 of 14 quiet (scripts/bench-diagnosis).
+The runs are not part of this repository. Reached: 58 of 58, 14 of 14 quiet (scripts/bench-diagnosis).
 """
 
 import json
@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from diag.engine import evaluate
-from diag.errors import InputError
 from diag.load import load_run
 from diag.model.finding import Report
 
