@@ -48,12 +48,13 @@ class Story:
 
 def story(finding: Finding, lang: str, *, escape: Escape = str) -> Story:
     """A finding's sentences; strings among its values are cleaned and escaped first."""
+    key = finding.message or finding.id
     values = safe(finding.values, escape)
     return Story(
-        title=text(lang, finding.id, "title", values),
-        cause=text(lang, finding.id, "cause", values),
+        title=text(lang, key, "title", values),
+        cause=text(lang, key, "cause", values),
         advice=tuple(
-            Advice(text(lang, finding.id, f"fix.{fix.key}", values | safe(fix.change, escape)), change(fix))
+            Advice(text(lang, key, f"fix.{fix.key}", values | safe(fix.change, escape)), change(fix))
             for fix in finding.fixes
         ),
         evidence=tuple(

@@ -30,13 +30,13 @@ def _count(
     )
 
 
-@rule("data.zero_area", Severity.MEDIUM)
+@rule("data.zero_area@foreign", Severity.MEDIUM)
 def zero_area(labels: LabelFiles) -> Verdict:
     """Boxes with zero or negative width or height."""
     return _count(labels, labels.zero_area, "width", (Fix("drop"),))
 
 
-@rule("data.tiny_boxes", Severity.LOW)
+@rule("data.tiny_boxes@foreign", Severity.LOW)
 def tiny_boxes(labels: LabelFiles, *, min_share: float = 0.3) -> Verdict:
     """Many boxes are under half a percent of the image's side: about three pixels at 640. min_share: of all boxes."""
     if labels.tiny < min_share * max(1, labels.rows):
@@ -44,7 +44,7 @@ def tiny_boxes(labels: LabelFiles, *, min_share: float = 0.3) -> Verdict:
     return _count(labels, labels.tiny, "tiny", (Fix("imgsz"), Fix("tile")))
 
 
-@rule("data.box_over_border", Severity.MEDIUM)
+@rule("data.box_over_border@foreign", Severity.MEDIUM)
 def over_border(labels: LabelFiles, *, many: float = 0.3) -> Verdict:
     """Boxes lie within 0..1 but hang over the border, or x1 y1 x2 y2 were written as centre and size. many.
 
@@ -54,7 +54,7 @@ def over_border(labels: LabelFiles, *, many: float = 0.3) -> Verdict:
     return _count(labels, labels.over_border, "border", (Fix("exporter" if swapped else "clip"),))
 
 
-@rule("data.dup_labels", Severity.LOW)
+@rule("data.dup_labels@foreign", Severity.LOW)
 def dup_labels(labels: LabelFiles | None, console: Console | None) -> Verdict:
     """The same row stands twice in a label file; the loader drops it (yolov5 PR#5210)."""
     said = sources(console, ("dup_labels",))
@@ -70,13 +70,13 @@ def dup_labels(labels: LabelFiles | None, console: Console | None) -> Verdict:
     )
 
 
-@rule("data.dup_same_bbox", Severity.MEDIUM)
+@rule("data.dup_same_bbox@foreign", Severity.MEDIUM)
 def dup_same_bbox(labels: LabelFiles) -> Verdict:
     """Different polygons with one bounding box: the loader takes them for duplicates and drops all but one."""
     return _count(labels, labels.same_bbox, "box of another", (Fix("merge"),))
 
 
-@rule("data.mixed_seg_box", Severity.CRITICAL)
+@rule("data.mixed_seg_box@foreign", Severity.CRITICAL)
 def mixed_seg_box(labels: LabelFiles | None, console: Console | None) -> Verdict:
     """Box rows stand among polygon rows: the loader then drops all polygons and treats the set as boxes."""
     said = sources(console, ("mixed_labels",))
@@ -98,13 +98,13 @@ def mixed_seg_box(labels: LabelFiles | None, console: Console | None) -> Verdict
     )
 
 
-@rule("data.polygon_invalid", Severity.MEDIUM)
+@rule("data.polygon_invalid@foreign", Severity.MEDIUM)
 def polygon_invalid(labels: LabelFiles) -> Verdict:
     """A polygon has fewer than three different points."""
     return _count(labels, labels.few_points, "points", (Fix("repair"),), of=labels.polygon_rows)
 
 
-@rule("data.double_annotation", Severity.MEDIUM)
+@rule("data.double_annotation@foreign", Severity.MEDIUM)
 def double_annotation(labels: LabelFiles, *, min_share: float = 0.01) -> Verdict:
     """The same object is annotated twice: boxes of one class that overlap by 0.9 and more. min_share.
 
@@ -115,7 +115,7 @@ def double_annotation(labels: LabelFiles, *, min_share: float = 0.01) -> Verdict
     return _count(labels, labels.doubles, "twice", (Fix("drop"),))
 
 
-@rule("data.pose_fullimage_boxes", Severity.CRITICAL)
+@rule("data.pose_fullimage_boxes@foreign", Severity.CRITICAL)
 def fullimage(labels: LabelFiles, *, min_share: float = 0.8, min_rows: int = 3) -> Verdict:
     """Pose boxes are dummies of the whole image: the assignment and the keypoint score (OKS) use the box.
 
@@ -130,7 +130,7 @@ def fullimage(labels: LabelFiles, *, min_share: float = 0.8, min_rows: int = 3) 
     )
 
 
-@rule("data.kpt_sparse", Severity.MEDIUM)
+@rule("data.kpt_sparse@foreign", Severity.MEDIUM)
 def kpt_sparse(labels: LabelFiles, *, max_hidden: float = 0.5) -> Verdict:
     """Keypoints are mostly missing or invisible. max_hidden: more than half have visibility 0."""
     if not labels.kpt_points:
@@ -143,7 +143,7 @@ def kpt_sparse(labels: LabelFiles, *, max_hidden: float = 0.5) -> Verdict:
     )
 
 
-@rule("data.kpt_out", Severity.MEDIUM)
+@rule("data.kpt_out@foreign", Severity.MEDIUM)
 def kpt_out(labels: LabelFiles) -> Verdict:
     """Keypoints outside the image."""
     return (
@@ -153,7 +153,7 @@ def kpt_out(labels: LabelFiles) -> Verdict:
     )
 
 
-@rule("data.flip_idx_missing", Severity.MEDIUM)
+@rule("data.flip_idx_missing@foreign", Severity.MEDIUM)
 def flip_idx(data: DataYaml, args: TrainArgs | None) -> Verdict:
     """Several keypoints and flip augmentation without flip_idx.
 

@@ -14,7 +14,7 @@ _BAD_IMAGE = (
 )
 
 
-@rule("data.corrupt_images", Severity.HIGH)
+@rule("data.corrupt_images@foreign", Severity.HIGH)
 def corrupt_images(console: Console, log: TrainLog | None) -> Verdict:
     """Images can't be decoded or are truncated.
 
@@ -34,7 +34,7 @@ def corrupt_images(console: Console, log: TrainLog | None) -> Verdict:
     )
 
 
-@rule("data.path_mismatch", Severity.CRITICAL)
+@rule("data.path_mismatch@foreign", Severity.CRITICAL)
 def path_mismatch(console: Console | None, log: TrainLog | None, notes: Notes | None, data: DataYaml | None) -> Verdict:
     """Labels are not found because of the folder layout.
 
@@ -64,7 +64,7 @@ def path_mismatch(console: Console | None, log: TrainLog | None, notes: Notes | 
     )
 
 
-@rule("data.cls_folder_mismatch", Severity.CRITICAL)
+@rule("data.cls_folder_mismatch@foreign", Severity.CRITICAL)
 def cls_folders(console: Console | None, notes: Notes | None) -> Verdict:
     """Classification splits have different class folders.
 
@@ -86,7 +86,7 @@ def cls_folders(console: Console | None, notes: Notes | None) -> Verdict:
     )
 
 
-@rule("data.cls_sort_order", Severity.LOW)
+@rule("data.cls_sort_order@foreign", Severity.LOW)
 def cls_order(notes: Notes) -> Verdict:
     """Class ids follow the text order of the folder names: 0, 180, 270, 90."""
     for split, names in _class_folders(notes).items():
@@ -112,7 +112,7 @@ def _class_folders(notes: Notes | None) -> dict[str, frozenset[str]]:
     return found
 
 
-@rule("data.val_equals_train", Severity.HIGH, explained_by=("data.no_images",))
+@rule("data.val_equals_train@foreign", Severity.HIGH, explained_by=("data.no_images",))
 def val_equals_train(data: DataYaml) -> Verdict:
     """Train and val are the same images: the score says nothing about new ones.
 
@@ -129,7 +129,7 @@ def val_equals_train(data: DataYaml) -> Verdict:
     return Hit(values={"path": data.train}, fixes=(Fix("split"),), evidence=(Source(data.file),))
 
 
-@rule("data.class_imbalance", Severity.HIGH)
+@rule("data.class_imbalance@foreign", Severity.HIGH)
 def class_imbalance(
     dataset: Dataset | None,
     labels: LabelFiles | None,
@@ -180,7 +180,7 @@ def _class_counts(dataset: Dataset | None, labels: LabelFiles | None, tables: Ta
     return {str(i): n for i, n in labels.class_counts.items()} if labels and labels.class_counts else None
 
 
-@rule("data.val_shift", Severity.MEDIUM)
+@rule("data.val_shift@foreign", Severity.MEDIUM)
 def val_shift(dataset: Dataset | None, curves: Curves | None, tables: Tables | None, *, factor: float = 3.0) -> Verdict:
     """Validation images differ from the training images in objects per image. factor: between the two means."""
     if dataset is not None:

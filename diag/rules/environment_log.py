@@ -110,7 +110,7 @@ def nccl_hang(
     )
 
 
-@rule("env.pcie_idle_ok", Severity.INFO)
+@rule("env.pcie_idle_ok@foreign", Severity.INFO)
 def pcie_idle(notes: Notes | None, tables: Tables | None, *, max_util: float = 10.0) -> Verdict:
     """The PCIe link reads low because the GPU is idle: cards lower the link to save power; not a fault. max_util.
 

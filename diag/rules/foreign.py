@@ -14,7 +14,7 @@ from diag.rules.base import rule
 from diag.rules.facts import low_and_high, on_cpu, ram_cache, table_source
 
 
-@rule("speed.storage_slow", Severity.HIGH, explained_by=("speed.storage_remote", "speed.ram_cache_swapping"))
+@rule("speed.storage_slow@foreign", Severity.HIGH, explained_by=("speed.storage_remote", "speed.ram_cache_swapping"))
 def storage_slow(
     tables: Tables, phases: Phases | None, *, min_iowait: float = 25.0, max_swap_gb: float = 1.0
 ) -> Verdict:
@@ -37,19 +37,19 @@ def storage_slow(
     )
 
 
-@rule("speed.decode_bound", Severity.MEDIUM)
+@rule("speed.decode_bound@foreign", Severity.MEDIUM)
 def decode_bound(tables: Tables, *, min_share: float = 0.5) -> Verdict:
     """Loader time is spent decoding images. min_share: of the seconds that read, decode and augment take together."""
     return _loader_part(tables, "decode", min_share, (Fix("smaller_images"), Fix("cache", {"cache": "ram"})))
 
 
-@rule("speed.augment_bound", Severity.MEDIUM)
+@rule("speed.augment_bound@foreign", Severity.MEDIUM)
 def augment_bound(tables: Tables, *, min_share: float = 0.5) -> Verdict:
     """Loader time is spent in augmentation. min_share: of the seconds that read, decode and augment take together."""
     return _loader_part(tables, "augment", min_share, (Fix("cheaper"), Fix("more_workers")))
 
 
-@rule("speed.loader_long_tail", Severity.MEDIUM)
+@rule("speed.loader_long_tail@foreign", Severity.MEDIUM)
 def loader_long_tail(
     tables: Tables, *, min_ratio: float = 5.0, min_share: float = 0.2, min_batches: int = 20
 ) -> Verdict:
@@ -102,7 +102,7 @@ def raise_workers(tables: Tables, args: TrainArgs | None, console: Console | Non
     )
 
 
-@rule("speed.ddp_straggler", Severity.HIGH)
+@rule("speed.ddp_straggler@foreign", Severity.HIGH)
 def ddp_straggler(tables: Tables, *, min_ratio: float = 1.25) -> Verdict:
     """One rank is slower than the others. min_ratio.
 
@@ -128,7 +128,7 @@ def ddp_straggler(tables: Tables, *, min_ratio: float = 1.25) -> Verdict:
     )
 
 
-@rule("mem.ram_growth", Severity.HIGH, explained_by=("mem.ram_cache_too_big", "speed.worker_respawn"))
+@rule("mem.ram_growth@foreign", Severity.HIGH, explained_by=("mem.ram_cache_too_big", "speed.worker_respawn"))
 def ram_growth(
     tables: Tables, args: TrainArgs | None, log: TrainLog | None, *, min_rise: float = 0.15, min_points: int = 8
 ) -> Verdict:

@@ -15,7 +15,7 @@ _CLOCK = r"(?:sm|gpu|gr|graphics|core)_?clock|clock_?(?:sm|gpu|mhz)|sm_mhz"
 _REASONS = r"throttl|clocks?_?event|reasons?$"
 
 
-@rule("hw.thermal_throttle", Severity.CRITICAL)
+@rule("hw.thermal_throttle@foreign", Severity.CRITICAL)
 def thermal_throttle(tables: Tables, notes: Notes | None, *, hot_c: float = 83.0, min_drop: float = 0.12) -> Verdict:
     """Clocks are held down by temperature.
 
@@ -63,7 +63,7 @@ def thermal_speed(tables: Tables, *, hot_c: float = 83.0, min_drop: float = 0.12
     )
 
 
-@rule("hw.power_throttle", Severity.MEDIUM, explained_by=("hw.thermal_throttle",))
+@rule("hw.power_throttle@foreign", Severity.MEDIUM, explained_by=("hw.thermal_throttle",))
 def power_throttle(tables: Tables, notes: Notes | None, *, min_share: float = 0.97, min_drop: float = 0.15) -> Verdict:
     """Clocks are held down by the power cap or brake.
 
@@ -88,7 +88,7 @@ def power_throttle(tables: Tables, notes: Notes | None, *, min_share: float = 0.
     )
 
 
-@rule("speed.cpu_oversubscription", Severity.CRITICAL)
+@rule("speed.cpu_oversubscription@foreign", Severity.CRITICAL)
 def cpu_oversubscription(
     tables: Tables | None,
     notes: Notes | None,

@@ -131,7 +131,7 @@ def oscillation(curves: Curves, *, min_epochs: int = 15, noise: float = 0.05, me
     )
 
 
-@rule("data.train_val_leak", Severity.HIGH)
+@rule("data.train_val_leak@foreign", Severity.HIGH)
 def leak(
     curves: Curves, args: TrainArgs | None, *, min_epochs: int = 3, perfect: float = 0.999, rows: int = 2
 ) -> Verdict:

@@ -145,7 +145,7 @@ def nms_time_limit(console: Console, log: TrainLog | None) -> Verdict:
     )
 
 
-@rule("speed.val_postproc_cpu", Severity.MEDIUM)
+@rule("speed.val_postproc_cpu@foreign", Severity.MEDIUM)
 def val_postproc_cpu(phases: Phases, *, min_share: float = 0.4, min_wall_s: float = 10.0) -> Verdict:
     """Validation time is post-processing and scoring on the CPU (NMS, matching, masks); ultralytics#17523.
 
