@@ -35,19 +35,23 @@ def evaluate(evidence: Evidence, *, overrides: Overrides | None = None, rules: S
             skipped.append(Skipped(rule.id, "switched_off"))
             continue
         try:
-            verdict = _ask(rule, evidence, change)
+            verdict = _ask_all(rule, evidence, change)
             match verdict:
                 case None:
                     passed.append(rule.id)
                 case Skip(reason, values):
                     skipped.append(Skipped(rule.id, reason, values))
                 case Hit() as hit:
-                    findings[rule.id] = _finding(rule, hit, fixed)
+                    findings.setdefault(rule.finding, _finding(rule, hit, fixed))
                 case _:
                     raise TypeError(f"a rule answers Hit, Skip or None, not {type(verdict).__name__}")
         except Exception as error:  # one broken rule must not hide what the others found
             crashed.append(Crash(rule.id, f"{type(error).__name__}: {error}"))
-    ordered = _order(findings, {r.id: r.explained_by for r in rules})
+    explained_by: dict[str, tuple[str, ...]] = {}
+    for rule in rules:
+        explained_by[rule.finding] = (*explained_by.get(rule.finding, ()), *rule.explained_by)
+    ordered = _order(findings, explained_by)
+    passed, skipped = _once(findings, passed, skipped)
     views = None
     try:
         views = _views(evidence, findings, skipped, changes.get(step_views.ID, {}))
@@ -56,10 +60,42 @@ def evaluate(evidence: Evidence, *, overrides: Overrides | None = None, rules: S
     return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views, _conclusive(evidence))
 
 
+def _once(
+    findings: Mapping[str, Finding], passed: Sequence[str], skipped: Sequence[Skipped]
+) -> tuple[list[str], list[Skipped]]:
+    """Passes and skips by finding: of a finding's rules a hit outweighs a pass, and a pass a skip."""
+    names = dict.fromkeys(name.partition("@")[0] for name in passed)
+    passes = [name for name in names if name not in findings]
+    rest: dict[str, Skipped] = {}
+    for skip in skipped:
+        name = skip.id.partition("@")[0]
+        if name not in findings and name not in names:
+            known = rest.get(name)
+            if known is None or (known.reason == "no_evidence" and skip.reason != "no_evidence"):
+                rest[name] = replace(skip, id=name)
+    return passes, list(rest.values())
+
+
 def _conclusive(evidence: Evidence) -> bool:
     """Whether silence means that all is well: something was measured, and the run did not fail."""
-    known = any(fact is not None for fact in (evidence.steps, evidence.curves, evidence.dataset))
+    known = any(fact is not None for fact in (evidence.steps, evidence.curves, evidence.dataset, evidence.peers))
     return known and (evidence.run is None or evidence.run.exit_cause.kind in _UNHARMED)
+
+
+def _ask_all(rule: Rule, evidence: Evidence, thresholds: Mapping[str, Any]) -> Verdict:
+    """A rule's answer on this evidence or, of several runs, the worst of its answers on each."""
+    verdicts = [_ask(rule, evidence, thresholds)]
+    if evidence.peers is not None and "peers" not in rule.needs:
+        for name, run in evidence.peers.runs.items():
+            verdict = _ask(rule, replace(run, peers=evidence.peers), thresholds)
+            if isinstance(verdict, Hit):
+                named = tuple(replace(s, file=f"{name}/{s.file}") for s in verdict.evidence)
+                verdict = replace(verdict, evidence=named)
+            verdicts.append(verdict)
+    hits = [v for v in verdicts if isinstance(v, Hit)]
+    if hits:
+        return max(hits, key=lambda hit: (hit.severity or rule.severity).rank)
+    return None if None in verdicts else verdicts[-1]
 
 
 def _ask(rule: Rule, evidence: Evidence, thresholds: Mapping[str, Any]) -> Verdict:
@@ -72,7 +108,8 @@ def _ask(rule: Rule, evidence: Evidence, thresholds: Mapping[str, Any]) -> Verdi
 
 def _finding(rule: Rule, hit: Hit, fixed: Severity | None) -> Finding:
     return Finding(
-        id=rule.id,
+        id=rule.finding,
+        message=rule.id,
         severity=fixed or hit.severity or rule.severity,
         confidence=hit.confidence,
         values=hit.values,

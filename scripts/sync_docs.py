@@ -53,14 +53,16 @@ def page() -> str:
     meaning = next(name for name in columns if name.startswith("meaning"))
     rules = load_rules()
     lines = [INTRO.format(count=len(rules)), "| rule | severity | reported when |", "| :-- | :-- | :-- |"]
-    lines += [f"| [`{r.id}`](#{anchor(r.id)}) | {r.severity} | {meanings[r.id][meaning]} |" for r in rules]
+    lines += [f"| [`{r.id}`](#{anchor(r.id)}) | {r.severity} | {meanings[r.finding][meaning]} |" for r in rules]
     lines += ["", *fixed_limits()]
     for rule in rules:
         lines += ["", *section(rule)]
-    missing = [id for id in meanings if id not in {r.id for r in rules}]
+    missing = [id for id in meanings if id not in {r.finding for r in rules}]
+    with (ROOT / "configs" / "no_rule.tsv").open(encoding="utf-8") as file:
+        reasons = {row["id"]: row["reason"] for row in csv.DictReader(file, delimiter="\t")}
     lines += ["", "## No rule yet", "", f"{len(missing)} findings of the catalog have no rule yet:", ""]
-    lines += ["| finding | severity | meaning |", "| :-- | :-- | :-- |"]
-    lines += [f"| `{id}` | {meanings[id]['severity']} | {meanings[id][meaning]} |" for id in missing]
+    lines += ["| finding | severity | meaning | why |", "| :-- | :-- | :-- | :-- |"]
+    lines += [f"| `{id}` | {meanings[id]['severity']} | {meanings[id][meaning]} | {reasons[id]} |" for id in missing]
     return "\n".join(lines) + "\n"
 
 

@@ -41,7 +41,7 @@ NARROW: dict[str, set[str]] = {
     "model": {"model"},
     "errors": set(),
     "stats": {"model"},
-    "rules": {"model", "rules"},
+    "rules": {"model", "rules", "stats"},
     "messages": {"errors"},
     "codec": {"model", "errors"},
     "engine": {"model", "rules", "errors"},

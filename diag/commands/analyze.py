@@ -13,6 +13,9 @@ EXAMPLES = """examples:
   diag analyze workspace/runs/20260102-030405      a run of `diag train` or `diag pipeline`
   diag analyze runs/detect/train                   any Ultralytics run folder
   diag analyze results.csv                         curves alone
+  diag analyze A B                                 two runs: what differs, and what that explains
+  diag analyze run.zip                             a zip or tar of a run folder
+  some-training 2>&1 | diag analyze -              a console log on standard input
   diag analyze train.log --lang zh                 step times alone, in Chinese
   diag analyze RUN --format json | jq .verdict     one JSON object
   diag analyze RUN --fail-on high                  exit 1 when something high or critical is found
@@ -20,12 +23,15 @@ EXAMPLES = """examples:
 
 exit codes: 0 analysed, 1 --fail-on reached, 2 input error, 3 internal error"""
 
+MAX_PATHS = 50
 _LEVELS = ("info", "low", "medium", "high", "critical")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("path", metavar="PATH", nargs="?", help="run folder, results.csv, train.log or console.log")
+    parser.add_argument(
+        "path", metavar="PATH", nargs="*", help="run folder, results.csv, log, archive or -; several are compared"
+    )
     parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: text")
     parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of text and Markdown")
     parser.add_argument("--rules", metavar="FILE", help="thresholds: a profile of configs/rules or a YAML file")
@@ -46,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from diag.codec import to_json
     from diag.engine import evaluate
     from diag.errors import EXIT_FAILED, EXIT_OK, InputError
-    from diag.load import load_run
+    from diag.load import load_runs
     from diag.load.profile import load_profile
     from diag.load.run import ACCEPTED
     from diag.model.finding import Severity
@@ -55,10 +61,12 @@ def run(args: argparse.Namespace) -> int:
     if not args.path:
         raise InputError(f"no PATH given; give {ACCEPTED}")
     overrides = load_profile(args.rules, settings.CONFIGS / "rules") if args.rules else None
-    evidence = load_run(Path(args.path))
+    if len(args.path) > MAX_PATHS:
+        raise InputError(f"{len(args.path)} paths are too many to compare; give at most {MAX_PATHS}")
+    evidence = load_runs([Path(path) for path in args.path])
     report = evaluate(evidence, overrides=overrides)
     if args.report:
-        write_reports(Path(args.path), report, evidence, lang=args.lang)
+        write_reports(Path(args.path[0]), report, evidence, lang=args.lang)
     if args.format == "json":
         print(to_json(jsonfile.report_dict(report, evidence)))
     elif args.format == "markdown":
@@ -77,7 +85,7 @@ def write_reports(path: Path, report: "Report", evidence: "Evidence", *, lang: s
     from diag.errors import InputError
     from diag.render import jsonfile, markdown
 
-    folder = path if path.is_dir() else path.parent
+    folder = path if path.is_dir() else Path.cwd() if str(path) == "-" else path.parent
     try:
         write_json(folder / "report.json", jsonfile.report_dict(report, evidence))
         write_text(folder / "report.md", markdown.report(report, evidence, lang=lang))

@@ -1,66 +1,154 @@
-"""console.log -> the lines that say something known. Kinds are the keys of `KINDS`."""
+"""console.log -> the lines that say something known, and the training that it tells of. Streamed."""
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from diag.load.read import read_text
+from diag.load.kinds import GATES, KINDS
+from diag.load.read import UnreadableError
+from diag.load.trainlog_lines import LogParser
 from diag.model.evidence import Console, ConsoleLine
-
-KINDS: dict[str, re.Pattern[str]] = {
-    kind: re.compile(pattern, re.I)
-    for kind, pattern in {
-        "banner": r"^(Ultralytics|YOLOv\d).*\b(torch|Python)-",
-        "train_start": r"Starting training for \d+ epochs|^Logging results to ",
-        "completed": r"\d+ epochs completed in",
-        "early_stop": r"Training stopped early as no improvement|EarlyStopping: ",
-        "optimizer_auto": r"'optimizer=auto' found, ignoring",
-        "optimizer": r"^optimizer: ",
-        "gpu_oom": r"CUDA out of memory|OutOfMemoryError: (CUDA|HIP)|CUBLAS_STATUS_ALLOC_FAILED",
-        "ram_oom": r"oom-kill|Out of memory: Killed process|\(signal: 9\)|killed by signal: Killed",
-        "shm_small": r"insufficient shared memory|out of shared memory|Bus error.*shm"
-        r"|unable to (open|write|mmap|allocate).*(shm|shared memory)",
-        "disk_full": r"No space left on device|Errno 28\b|Disk quota exceeded",
-        "port_in_use": r"Address already in use|EADDRINUSE|Errno 98\b",
-        "autoinstall": r"AutoUpdate success|attempting AutoUpdate",
-        "tensorboard_on": r"^TensorBoard: |Start Tensorboard with",
-        "cache_unwritable": r"Cache directory .* is not writable|is not writeable.*cache not saved|cache not saved",
-        "weights_missing": r"Download failure for|ConnectionError|Failed to resolve|Name or service not known"
-        r"|Temporary failure in name resolution|Max retries exceeded|not connected to the internet",
-        "no_cuda": r"Invalid CUDA 'device=|Torch not compiled with CUDA enabled|CUDA is not available",
-        "docker_no_gpu": r"could not select device driver .*\[\[gpu\]\]|nvidia-container-cli: |"
-        r"unknown or invalid runtime name: nvidia",
-        "amp_failed": r"AMP: checks failed",
-        "killed": r"^Killed$",
-        "error": r"^\w*(Error|Exception)\b.*:",
-    }.items()
-}
-"""Case-insensitive patterns, tried in this order on each line; a line may be of several kinds."""
+from diag.model.foreign import TrainLog
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_STAMP = re.compile(r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*\s*\|?\s*(?:[A-Z]+\s*\|\s*\S+\s*\|\s*)?")
+_ANSI_BYTES = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_DIGITS = b"0123456789.-"
+_MAX_MEMO = 100_000
 _MAX_TEXT = 300
 _MAX_PER_KIND = 20
+_MAX_LINE = 4000
+MAX_LOG_BYTES = 2 * 1024 * 1024 * 1024
+_CHUNK = 1 << 20
 
 
 def read_console(path: Path, *, name: str = "console.log") -> Console:
     """The known lines of a console log."""
-    return parse_console(read_text(path), name=name)
+    return read_log(path, name=name)[0]
+
+
+def read_log(path: Path, *, name: str = "console.log") -> tuple[Console, TrainLog]:
+    """Known lines and training of a console log of any size, without holding it in memory."""
+    try:
+        if not path.is_file():
+            raise UnreadableError("not a regular file")
+        if path.stat().st_size > MAX_LOG_BYTES:
+            raise UnreadableError(f"larger than {MAX_LOG_BYTES >> 20} MiB")
+        with path.open("rb") as file:
+            head = file.read(65536)
+            if not head.strip():
+                raise UnreadableError("empty")
+            if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+                # Windows PowerShell's `>` writes UTF-16; such logs are small.
+                text = (head + file.read(64 * 1024 * 1024)).decode("utf-16", errors="replace")
+                return parse_log(text, name=name)
+            if b"\0" in head:
+                raise UnreadableError("binary, not text")
+            file.seek(0)
+            return _parse(_lines(file), name)
+    except OSError as error:
+        raise UnreadableError(error.strerror or type(error).__name__) from error
 
 
 def parse_console(text: str, *, name: str = "console.log") -> Console:
-    """Parse a log with ANSI codes and `\\r` progress bars. At most 20 lines of a kind are kept."""
-    found: list[ConsoleLine] = []
-    counts: dict[str, int] = {}
-    for number, raw in enumerate(text.split("\n"), 1):
-        for part in raw.split("\r"):
-            line = _ANSI.sub("", part[:4000]).strip()
-            if not line:
-                continue
-            for kind, pattern in KINDS.items():
-                if counts.get(kind, 0) < _MAX_PER_KIND and pattern.search(line):
-                    counts[kind] = counts.get(kind, 0) + 1
-                    found.append(ConsoleLine(kind, number, line[:_MAX_TEXT]))
+    """Known lines of a log with ANSI codes and `\\r` progress bars. At most 20 lines of a kind are kept."""
+    return parse_log(text, name=name)[0]
+
+
+def parse_log(text: str, *, name: str = "console.log") -> tuple[Console, TrainLog]:
+    """Known lines and training of a log."""
+    return _parse(enumerate(text.encode("utf-8", "replace").split(b"\n"), 1), name)
+
+
+def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    yield from enumerate(file, 1)
+
+
+def _parse(lines: Iterable[tuple[int, bytes]], name: str) -> tuple[Console, TrainLog]:
+    parser = LogParser(name)
+    lamp = _KnownLines(parser)
+    pending, pending_at, key = b"", 0, b""
+    number = 0
+    for number, raw in lines:
+        for part in raw.split(b"\r") if b"\r" in raw else (raw,):
+            if _is_bar(part):
+                # A bar that is drawn again says nothing new: only the last one before another line counts.
+                new = (_ANSI_BYTES.sub(b"", part[:60]) if b"\x1b" in part[:60] else part).split(None, 1)[:1]
+                if pending and new != [key]:
+                    parser.feed(pending_at, _text(pending))
+                pending, pending_at, key = part, number, new[0] if new else b""
+            elif part and not part.isspace():
+                if pending:
+                    parser.feed(pending_at, _text(pending))
+                    pending = b""
+                lamp.line(number, part)
+    if pending:
+        parser.feed(pending_at, _text(pending))
+    found = tuple(lamp.found)
+    log = parser.finish(number, {line.kind for line in found})
     banner = next((line.text for line in found if line.kind == "banner"), "")
-    return Console(tuple(found), _device(banner), banner, name)
+    return Console(found, _device(banner), banner, name), log
+
+
+class _KnownLines:
+    """Picks the lines of known kinds, and hands to the parser what it may want."""
+
+    def __init__(self, parser: LogParser) -> None:
+        self.parser = parser
+        self.found: list[ConsoleLine] = []
+        self.counts: dict[str, int] = {}
+        self.gates = GATES
+        self.memo: dict[bytes, tuple[tuple[str, ...], bool]] = {}
+
+    def line(self, number: int, part: bytes) -> None:
+        low = part[:_MAX_LINE].lower()
+        if b"\x1b" in low:
+            low = _ANSI_BYTES.sub(b"", low)
+        # Chatty logs say one sentence with ever new numbers: its words are looked for once.
+        sentence = low.translate(None, _DIGITS)
+        known = self.memo.get(sentence)
+        if known is None:
+            found = tuple(kind for word, kinds in self.gates if word in low for kind in kinds)
+            known = (found, self.parser.knows(low))
+            if len(self.memo) < _MAX_MEMO and len(sentence) < _MAX_TEXT:
+                self.memo[sentence] = known
+        kinds, wanted = known
+        wanted = wanted or self.parser.wants(low)
+        if not kinds and not wanted:
+            return
+        text = _text(part)
+        if wanted:
+            self.parser.feed(number, text)
+        self.keep(number, text.strip(), kinds)
+
+    def keep(self, number: int, text: str, kinds: tuple[str, ...]) -> None:
+        for kind in dict.fromkeys(kinds) if text else ():
+            if self.counts.get(kind, 0) < _MAX_PER_KIND and KINDS[kind].search(text):
+                self.counts[kind] = self.counts.get(kind, 0) + 1
+                self.found.append(ConsoleLine(kind, number, text[:_MAX_TEXT]))
+                if self.counts[kind] == _MAX_PER_KIND:
+                    self.gates = _open_gates(self.counts)
+                    self.memo.clear()
+
+
+def _is_bar(part: bytes) -> bool:
+    """True for a progress bar and nothing after it."""
+    if b"%|" in part or b"it/s" in part or b"s/it" in part:
+        tail = part[-40:].rstrip()
+        return tail.endswith(b"]") or (b"\xe2\x94" in part and tail[-1:] in b"smh%0123456789")
+    return False
+
+
+def _open_gates(counts: dict[str, int]) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+    """The words whose kinds are not yet full."""
+    full = {kind for kind, count in counts.items() if count >= _MAX_PER_KIND}
+    left = ((word, tuple(k for k in kinds if k not in full)) for word, kinds in GATES)
+    return tuple((word, kinds) for word, kinds in left if kinds)
+
+
+def _text(part: bytes) -> str:
+    text = _ANSI.sub("", part[:_MAX_LINE].decode("utf-8", "replace").lstrip("\ufeff")).rstrip()
+    return _STAMP.sub("", text, count=1) if text[:2] == "20" and "|" in text[:60] else text
 
 
 def _device(banner: str) -> str:

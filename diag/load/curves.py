@@ -68,6 +68,11 @@ def curves(epochs: Epochs | None) -> Curves | None:
         train_first=mean(sums["train"][:window]),
         train_last=mean(sums["train"][-window:]),
         stop_at=_stop_at(rows, names),
+        lines=tuple(r.row + 1 for r in rows),
+        columns={n: _column(rows, n) for n in names if n.startswith("metrics/")},
+        clock=_column(rows, "time") if "time" in names else (),
+        bias_lr=_bias_lr(rows, names),
+        repeated=sum(1 for a, b in pairwise(epochs.rows) if b.epoch <= a.epoch and len(chains) == 1),
     )
 
 
@@ -126,6 +131,13 @@ def _weights_lr(rows: Sequence[Epoch], names: Sequence[str]) -> tuple[float, ...
     columns = [_column(rows, n) for n in names if n.startswith(("lr/", "x/lr"))]
     columns = [c for c in columns if finite(c)]
     return min(columns, key=lambda c: finite(c)[0], default=())
+
+
+def _bias_lr(rows: Sequence[Epoch], names: Sequence[str]) -> tuple[float, ...]:
+    columns = [_column(rows, n) for n in names if n.startswith(("lr/", "x/lr"))]
+    columns = [c for c in columns if finite(c)]
+    top = max(columns, key=lambda c: finite(c)[0], default=())
+    return top if len(columns) > 1 and finite(top)[0] > finite(_weights_lr(rows, names))[0] else ()
 
 
 def _stop_at(rows: Sequence[Epoch], names: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -1,6 +1,6 @@
 """Find the files of a run in what the user pointed at, and read each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -8,12 +8,16 @@ from typing import TypeVar
 from diag.codec import decode_json
 from diag.errors import InputError
 from diag.load.args import read_args
-from diag.load.console import read_console
+from diag.load.compare import compare
+from diag.load.console import read_log
 from diag.load.counters import read_counters
 from diag.load.curves import curves
-from diag.load.read import UnreadableError, read_bytes
+from diag.load.foreign import add_foreign, assemble, is_run_folder
+from diag.load.inputs import unpacked
+from diag.load.read import MAX_BYTES, UnreadableError, read_bytes, read_text
 from diag.load.results import read_results
 from diag.load.summary import TraceSummary, summarize
+from diag.load.tables import parse_results_txt
 from diag.load.trainlog import read_trainlog
 from diag.model.evidence import Dataset, Evidence, Ranks
 from diag.model.hardware import Baseline
@@ -22,9 +26,11 @@ from diag.model.run import RunRecord, TrainArgs
 from diag.stats import step_stats
 
 T = TypeVar("T")
+_MAX_RUNS = 50
 ACCEPTED = (
     "a run folder of diag (run.json, trace/), an Ultralytics run folder (results.csv, args.yaml), "
-    "a results.csv, a train.log or a console.log"
+    "a results.csv, a train.log or a console.log, a folder of `run_*` folders, a zip or tar of one, "
+    "or - for standard input"
 )
 
 
@@ -52,15 +58,30 @@ class _Reader:
 
 
 def load_run(path: Path) -> Evidence:
-    """All that can be known of a run from its files. Raises InputError when `path` holds nothing of a run."""
+    """All that can be known of a run from its files. Raises InputError when `path` holds nothing of a run.
+
+    `path` may be an archive, `-` for standard input, or a folder of run folders, which are compared.
+    """
     path = Path(path)
     try:
-        if not path.exists():
+        if str(path) != "-" and not path.exists():
             raise InputError(f"{path}: no such file or folder; give {ACCEPTED}")
-        evidence = _load_folder(path) if path.is_dir() else _load_file(path)
+        with unpacked(path) as (inner, left_out):
+            evidence = _load_folder(inner) if inner.is_dir() else _load_file(inner)
+            skipped = (*evidence.skipped_files, *left_out)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
-    return replace(evidence, path=str(path))
+    return replace(evidence, path=str(path), skipped_files=skipped)
+
+
+def load_runs(paths: Sequence[Path]) -> Evidence:
+    """One run, or several that are compared."""
+    if len(paths) == 1:
+        return load_run(paths[0])
+    names = [str(p) for p in paths]
+    unique = names if len(set(names)) == len(names) else [f"{n} ({i})" for i, n in enumerate(names, 1)]
+    runs = {name: load_run(path) for name, path in zip(unique, paths, strict=True)}
+    return Evidence(peers=compare(runs), path=" ".join(names))
 
 
 def _load_file(path: Path) -> Evidence:
@@ -70,16 +91,22 @@ def _load_file(path: Path) -> Evidence:
         epochs = reader.read(path, lambda p: read_results(p, name=path.name))
         args = reader.read(_first(path.parent, "args.yaml"), lambda p: read_args([p]))
         evidence = Evidence(epochs=epochs, args=args, curves=curves(epochs))
+        if epochs is None and (text := reader.read(path, read_text)) is not None:
+            evidence = assemble(evidence, tables={path.name: text})
     elif path.suffix.lower() == ".jsonl":
         evidence = _of_trace(reader.read(path, summarize))
     else:
-        laps = reader.read(path, read_trainlog) or ()
-        console = reader.read(path, lambda p: read_console(p, name=path.name))
-        if laps or (console and console.lines):
-            reader.skipped.clear()  # it is one of the two kinds; that it is not the other is no fault
-        evidence = Evidence(
-            steps=step_stats(laps, file=path.name), console=console if console and console.lines else None
-        )
+        log = reader.read(path, lambda p: read_log(p, name=path.name))
+        small = path.is_file() and path.stat().st_size < MAX_BYTES
+        laps = reader.read(path, read_trainlog) or () if small else ()
+        text = reader.read(path, read_text) if small and log and not log[1].epochs else None
+        rows = parse_results_txt(text, name=path.name) if text else None
+        told = log is not None and bool(log[0].lines or log[1].epochs or log[1].scans or log[1].parts)
+        if laps or told or rows:
+            reader.skipped.clear()  # it is one of the kinds; that it is not the others is no fault
+        evidence = Evidence(steps=step_stats(laps, file=path.name))
+        if (log and told) or rows:
+            evidence = assemble(evidence, logs=[log] if log and told else [], results=rows)
     if evidence == Evidence():
         why = "; ".join(reader.skipped) or "nothing in it is known"
         raise InputError(f"{path}: {why.removeprefix(f'{path.name}: ')}; give {ACCEPTED}")
@@ -101,9 +128,6 @@ def _load_folder(base: Path) -> Evidence:
     args = reader.read(args_files[0], lambda _: read_args(args_files)) if args_files else None
     if args is None and run is not None and run.args:
         args = TrainArgs(dict(run.args))
-    console = reader.read(_first(base, "console.log"), lambda p: read_console(p, name=reader.name(p)))
-    if console:
-        console = replace(console, tensorboard_files=_has_events(yolo))
     measured = replace(_of_trace(trace), ranks=_ranks(reader, base / "trace", trace))
     steps = measured.steps
     if steps is None:
@@ -123,13 +147,23 @@ def _load_folder(base: Path) -> Evidence:
         steps=steps,
         epochs=epochs,
         curves=curves(epochs),
-        console=console,
         dataset=dataset,
         counters=counters,
         profile=reader.read(
             _first(base / "profile", "profile.json"), lambda p: decode_json(read_bytes(p), Profile, str(p))
         ),
     )
+    evidence = add_foreign(evidence, base, reader.read, reader.name)
+    if evidence.console:
+        evidence = replace(evidence, console=replace(evidence.console, tensorboard_files=_has_events(yolo)))
+    inner_runs = sorted(d for d in base.iterdir() if d.is_dir() and is_run_folder(d))
+    if run is None and epochs is None and inner_runs:
+        runs: dict[str, Evidence] = {}
+        for folder in inner_runs[:_MAX_RUNS]:
+            if made := reader.read(folder, _load_folder):
+                runs[folder.name] = made
+        if runs:
+            evidence = replace(evidence, peers=compare(runs))
     if evidence == Evidence():
         if inner := _runs_below(base):
             raise InputError(f"{base}: holds runs and is none itself; give one of them: {', '.join(inner)}")

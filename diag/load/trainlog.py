@@ -31,7 +31,7 @@ def parse_trainlog(text: str) -> tuple[Lap, ...]:
     laps: list[Lap] = []
     clock, step = 0, 0
     for line in text.splitlines():
-        if len(line) > _MAX_LINE:
+        if len(line) > _MAX_LINE or "odel" not in line:
             continue
         times = {stage: _seconds(pattern.search(line)) for stage, pattern in _FIELDS.items()}
         if times[Stage.DATA_WAIT] is None or times[Stage.FORWARD] is None:

@@ -56,6 +56,16 @@ class Curves:
     stop_at: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Positions of the best fitness (first and last of equal ones) by definition of the fitness; early
     stopping counts patience from it."""
+    lines: tuple[int, ...] = ()
+    """Lines of the file at each position."""
+    columns: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """All `metrics/` columns of the judged rows, by full name."""
+    clock: tuple[float, ...] = ()
+    """The `time` column; it restarts when a run is resumed."""
+    bias_lr: tuple[float, ...] = ()
+    """The learning rate of the biases: the column with the largest first value, where it differs from `lr`."""
+    repeated: int = 0
+    """Rows that a resume replaced: epochs that were trained twice."""
 
     @property
     def metric_name(self) -> str:
@@ -68,7 +78,7 @@ class Curves:
 
     def line(self, at: int) -> int:
         """Line of the file (the header is line 1) at a position."""
-        return self.first_row + at
+        return self.lines[at - 1] if 0 < at <= len(self.lines) else self.first_row + at
 
     @property
     def drop(self) -> float:

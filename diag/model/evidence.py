@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from diag.model.audit import Fault
 from diag.model.counters import Counters
 from diag.model.curves import Curves
+from diag.model.foreign import DataYaml, Difference, LabelFiles, Notes, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.profile import Profile
 from diag.model.run import Epochs, RunRecord, TrainArgs
@@ -177,6 +178,8 @@ class ConsoleLine:
     kind: str
     line: int
     text: str
+    file: str = ""
+    """Set when the line is of another file than the console log itself."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +236,42 @@ class Dataset:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """A row of stages.csv: one phase of one epoch and where its seconds went."""
+
+    epoch: int
+    name: str
+    iters: int
+    seconds: Mapping[str, float]
+    """Column without its unit -> seconds (`data_wait`, `forward`, `postproc`)."""
+    wall_s: float
+
+    def share(self, *columns: str) -> float:
+        """Share of the phase's wall time in these columns."""
+        return sum(self.seconds.get(c, 0.0) for c in columns) / self.wall_s if self.wall_s > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Phases:
+    """All rows of a stages.csv."""
+
+    rows: tuple[Phase, ...]
+    file: str = "stages.csv"
+
+    def of(self, pattern: str) -> tuple[Phase, ...]:
+        """The phases whose name starts so."""
+        return tuple(row for row in self.rows if row.name.startswith(pattern))
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Several runs side by side; each has its own evidence."""
+
+    runs: Mapping[str, "Evidence"]
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
 class Evidence:
     """All facts of one run; every field may be missing (None)."""
 
@@ -253,6 +292,19 @@ class Evidence:
     dataset: Dataset | None = None
     counters: Counters | None = None
     profile: Profile | None = None
+    log: TrainLog | None = None
+    """The training as the console log tells it."""
+    tables: Tables | None = None
+    """Telemetry and other tables of foreign tools."""
+    phases: Phases | None = None
+    """stages.csv of a foreign tool."""
+    notes: Notes | None = None
+    """Captured texts of a foreign tool."""
+    labels: LabelFiles | None = None
+    """Label files without an audit of the images."""
+    data: DataYaml | None = None
+    peers: Peers | None = None
+    """The runs of a comparison; their own facts are in there."""
     skipped_files: tuple[str, ...] = ()
     """Artifacts that could not be read, as `file: reason`."""
     path: str = ""

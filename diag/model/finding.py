@@ -90,6 +90,8 @@ class Finding:
     fixes: tuple[Fix, ...]
     explains: tuple[str, ...] = ()
     headroom: float | None = None
+    message: str = ""
+    """Where the catalogs keep its sentences, if not under its id: `id@variant`."""
 
 
 @dataclass(frozen=True)

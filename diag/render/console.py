@@ -42,6 +42,7 @@ class _Page:
         for number, finding in enumerate((f for f in report.findings if f.id not in explained), 1):
             self.lines.append("")
             self.finding(number, finding, evidence, report)
+        self.compared(evidence)
         self.times(report, evidence)
         self.machine(evidence)
         self.unjudged(report, evidence)
@@ -65,6 +66,12 @@ class _Page:
         by_id = {f.id: f for f in report.findings}
         for id in finding.explains:
             self.wrap(f"{self.ui('explains')}: {words.story(by_id[id], self.lang).title} ({id})", "   ", "     ")
+
+    def compared(self, evidence: Evidence) -> None:
+        header, *rows = words.compare_rows(evidence, self.lang)
+        if rows:
+            self.head(self.ui("compare"), self.ui("compare_note"))
+            self.table([header, *rows])
 
     def times(self, report: Report, evidence: Evidence) -> None:
         steps, ledger = evidence.steps, evidence.ledger

@@ -28,6 +28,9 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
         "device": evidence.device,
         "run": _run(evidence),
     }
+    if evidence.peers is not None:
+        rows = [{"what": d.what, "values": d.values} for d in evidence.peers.differences]
+        document["compare"] = {"runs": list(evidence.peers.runs), "differences": rows}
     result: dict[str, Any] = plain(document)
     return result
 

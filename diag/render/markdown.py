@@ -34,6 +34,9 @@ def report(report: Report, evidence: Evidence, *, lang: str = "en") -> str:
     roots = [f for f in report.findings if f.id not in explained]
     if roots:
         lines += ["", *_finding(roots[0], report, evidence, lang, primary=True)]
+    header, *compared = words.compare_rows(evidence, lang, escape)
+    if compared:
+        lines += ["", f"## {text(lang, 'ui', 'compare')}", "", *_table(header, compared)]
     lines += _times(report, evidence, lang)
     if roots[1:]:
         lines += ["", f"## {text(lang, 'ui', 'others')}"]

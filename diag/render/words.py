@@ -50,11 +50,12 @@ def story(finding: Finding, lang: str, *, escape: Escape = str) -> Story:
     """A finding's sentences; strings among its values are cleaned and escaped first."""
     # the case chooses a sentence and is never shown: escaping would break its name
     values = safe(finding.values, escape) | {"case": finding.values.get("case")}
+    key = finding.message or finding.id
     return Story(
-        title=text(lang, finding.id, "title", values),
-        cause=text(lang, finding.id, "cause", values),
+        title=text(lang, key, "title", values),
+        cause=text(lang, key, "cause", values),
         advice=tuple(
-            Advice(text(lang, finding.id, f"fix.{fix.key}", values | safe(fix.change, escape)), change(fix))
+            Advice(text(lang, key, f"fix.{fix.key}", values | safe(fix.change, escape)), change(fix))
             for fix in finding.fixes
         ),
         evidence=tuple(
@@ -235,3 +236,13 @@ def skip_reason(skipped: Skipped, lang: str) -> str:
         names = str(values.get("missing", "")).split(", ")
         values["missing"] = ", ".join(text(lang, "evidence", name) for name in names)
     return text(lang, "skip", skipped.reason, values)
+
+
+def compare_rows(evidence: Evidence, lang: str, escape: Escape = str) -> list[list[str]]:
+    """What differs between the compared runs: a header, then one row each (none without a comparison)."""
+    peers = evidence.peers
+    names = [escape(clean(name, limit=30)) for name in peers.runs] if peers else []
+    rows = [[text(lang, "ui", "what"), *names]]
+    for difference in peers.differences if peers else ():
+        rows.append([escape(clean(difference.what)), *(escape(clean(v, limit=40)) for v in difference.values)])
+    return rows

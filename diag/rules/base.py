@@ -32,11 +32,19 @@ class Rule:
     thresholds: dict[str, Any]
     explained_by: tuple[str, ...] = ()
 
+    @property
+    def finding(self) -> str:
+        """The id in the finding catalog: the rule's own without a variant (`speed.storage_slow@foreign`)."""
+        return self.id.partition("@")[0]
+
 
 def rule(
     id: str, severity: Severity, *, explained_by: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Verdict]], Rule]:
     """Make a rule of a function. `id` is a name of the finding catalog.
+
+    A finding that is known from two kinds of evidence has two rules: `id` and `id@variant`, each with its own
+    sentences and cases; a report holds the finding once.
 
     Raises TypeError at import when a parameter is no field of Evidence or a threshold has no default.
     """

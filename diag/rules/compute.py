@@ -2,6 +2,7 @@
 
 from diag.model.evidence import Console, Ledger, StepStats
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import STEP_STAGES, Stage
@@ -10,7 +11,7 @@ from diag.rules.facts import on_cpu
 from diag.rules.step_views import compute_share
 
 
-@rule("speed.gpu_bound", Severity.INFO)
+@rule("speed.gpu_bound", Severity.INFO, explained_by=("speed.tal_cpu_fallback", "env.torch_cpu"))
 def gpu_bound(
     steps: StepStats,
     args: TrainArgs | None,
@@ -103,8 +104,9 @@ def optimizer_bound(
 
 @rule("speed.val_dominates", Severity.HIGH, explained_by=("speed.val_postproc_cpu",))
 def val_dominates(
-    ledger: Ledger,
+    ledger: Ledger | None,
     args: TrainArgs | None,
+    log: TrainLog | None,
     *,
     max_share: float = 0.40,
     high_share: float = 0.60,
@@ -112,11 +114,13 @@ def val_dominates(
 ) -> Verdict:
     """Validation takes a large share of the epoch.
 
-    max_share: of the time in batches and validation. Validation runs the forward pass only, on fewer
-    images: a 20 % split at a third of the cost per image is about 6 %; 40 % is far outside that.
-    high_share: from 60 % on the run waits more for validation than it trains: high, else medium.
-    min_wall_s: shorter runs (smoke tests) are too small to say.
+    max_share: of the time in batches and validation. Validation runs the forward pass only, on fewer images: a
+    20 % split at a third of the cost per image is about 6 %; 40 % is far outside that. high_share: from 60 % on
+    the run waits more for validation than it trains: high, else medium. min_wall_s: shorter runs (smoke tests)
+    are too small to say. Without a trace the bars of the console log tell both times.
     """
+    if ledger is None:
+        return _val_by_bars(log, max_share, high_share, min_wall_s)
     train_s = sum(ledger.seconds.get(stage, 0.0) for stage in STEP_STAGES)
     val_s = ledger.seconds.get(Stage.VALIDATE, 0.0)
     if train_s + val_s < min_wall_s:
@@ -131,6 +135,26 @@ def val_dominates(
         values={"share": share, "val_s": val_s, "train_s": train_s},
         fixes=tuple(fixes),
         evidence=(Source("trace/rank0.jsonl"),),
+        headroom=share,
+        severity=Severity.HIGH if share >= high_share else Severity.MEDIUM,
+    )
+
+
+def _val_by_bars(log: TrainLog | None, max_share: float, high_share: float, min_wall_s: float) -> Verdict:
+    rows = [(e.train_s, e.val_s) for e in log.epochs if e.train_s is not None and e.val_s is not None] if log else []
+    if log is None or not rows:
+        return Skip("no_evidence", {"missing": "ledger, log"})
+    train_s, val_s = sum(t for t, _ in rows), sum(v for _, v in rows)
+    if train_s + val_s < min_wall_s:
+        return Skip("run_too_short", {"have": train_s + val_s, "need": min_wall_s})
+    share = val_s / (train_s + val_s)
+    if share <= max_share:
+        return None
+    return Hit(
+        values={"share": share, "val_s": val_s, "train_s": train_s},
+        fixes=(Fix("fewer_val_images"), Fix("no_plots", {"plots": False})),
+        evidence=(Source(log.file, log.epochs[-1].line),),
+        confidence=Confidence.MEDIUM,
         headroom=share,
         severity=Severity.HIGH if share >= high_share else Severity.MEDIUM,
     )

@@ -8,10 +8,18 @@ from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import from_scratch, pretrained
 
-_STOPPED = ("train.incomplete", "num.nan_loss", "data.no_labels", "data.no_images")
+_STOPPED = (
+    "train.incomplete",
+    "num.nan_loss",
+    "data.no_labels",
+    "data.no_images",
+    "num.lr_too_high",
+    "train.lr_stuck",
+    "train.warmup_too_long",
+)
 
 
-@rule("train.undertrained", Severity.MEDIUM, explained_by=("train.incomplete",))
+@rule("train.undertrained", Severity.MEDIUM, explained_by=("train.incomplete", "train.es_premature", "train.underfit"))
 def undertrained(
     curves: Curves,
     args: TrainArgs | None,
@@ -127,7 +135,11 @@ def overfit(
     )
 
 
-@rule("train.early_peak", Severity.MEDIUM)
+@rule(
+    "train.early_peak",
+    Severity.MEDIUM,
+    explained_by=("train.resume_fresh_lr", "num.collapse", "num.lr_too_high", "num.diverged"),
+)
 def early_peak(
     curves: Curves,
     args: TrainArgs | None,

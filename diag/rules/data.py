@@ -1,15 +1,25 @@
 """data.*: faults of the data set that training can't heal."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from diag.model.curves import Curves
-from diag.model.evidence import Console, Dataset, SplitCounts
+from diag.model.evidence import Console, Dataset
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
+from diag.model.foreign import DataYaml, LabelFiles, Tables, TrainLog
 from diag.model.run import TrainArgs
+from diag.rules import facts
 from diag.rules.base import rule
+from diag.rules.data_counts import (
+    audit_rows,
+    audit_source,
+    scan_share,
+    split_share,
+    told_rows,
+    val_small_by_others,
+)
 from diag.rules.data_faults import counts, fault_of, only, sources
 from diag.rules.facts import pretrained
+from diag.rules.label_facts import ignored, scanned
 
 Values = dict[str, Value]
 
@@ -22,27 +32,36 @@ def no_images(dataset: Dataset) -> Verdict:
     if not empty:
         return None
     return Hit(
-        values={"splits": ", ".join(empty), "yaml": dataset.yaml}, fixes=(Fix("paths"),), evidence=_where(dataset)
+        values={"splits": ", ".join(empty), "yaml": dataset.yaml}, fixes=(Fix("paths"),), evidence=audit_source(dataset)
     )
 
 
-@rule("data.no_labels", Severity.CRITICAL, explained_by=("data.no_images",))
+@rule("data.no_labels", Severity.CRITICAL, explained_by=("data.no_images", "data.path_mismatch"))
 def no_labels(
-    dataset: Dataset | None, curves: Curves | None, console: Console | None, args: TrainArgs | None
+    dataset: Dataset | None,
+    curves: Curves | None,
+    console: Console | None,
+    args: TrainArgs | None,
+    log: TrainLog | None,
 ) -> Verdict:
     """No image of a split has a label.
 
     Seen in the audit, or in the losses: box and dfl losses are exactly 0 in every row only when no
     object was ever trained on (on Apple MPS zero losses are a fault of the backend).
     """
-    if dataset is None and curves is None:
+    if dataset is None and curves is None and not scanned(log):
         return Skip("no_evidence", {"missing": "dataset, curves"})
+    bare_scan = next((s for s in log.scans if s.total and not s.labelled and s.background), None) if log else None
+    if bare_scan is not None and not bare_scan.corrupt:
+        found: Values = {"case": "audit", "splits": bare_scan.split or "train", "images": bare_scan.total}
+        where = (Source(bare_scan.file, bare_scan.line), *facts.sources(console, ("no_labels",), limit=1))
+        return Hit(values=found, fixes=(Fix("layout"), Fix("export")), evidence=where)
     if dataset is not None and dataset.task != "classify":
         bare = [n for n in ("train", "val") if (s := dataset.splits.get(n)) and s.images and not s.labelled]
         if bare:
             images = sum(dataset.splits[n].images for n in bare)
             values: Values = {"case": "audit", "splits": ", ".join(bare), "images": images}
-            return Hit(values=values, fixes=(Fix("layout"), Fix("export")), evidence=_where(dataset))
+            return Hit(values=values, fixes=(Fix("layout"), Fix("export")), evidence=audit_source(dataset))
     if curves is not None:
         boxes = [v for n, v in curves.train.items() if n in {"box_loss", "dfl_loss"}]
         if boxes and all(value == 0.0 for values in boxes for value in values):
@@ -56,13 +75,15 @@ def no_labels(
 
 
 @rule("data.missing_labels", Severity.HIGH, explained_by=("data.no_labels",))
-def missing_labels(dataset: Dataset, *, max_share: float = 0.10) -> Verdict:
+def missing_labels(dataset: Dataset | None, log: TrainLog | None, *, max_share: float = 0.10) -> Verdict:
     """Many images lack a label file and train as background.
 
     max_share: Ultralytics' training tips advise 0 to 10 % background images; more than that without
     any label file is rather a lost export than intent. Fewer are low, and are named; so are single empty files.
     """
-    many = _share(dataset, lambda s: s.missing_labels, max_share, ("restore", "empty_files"))
+    if dataset is None:
+        return scan_share(log, lambda s: s.missing or 0, max_share, ("restore", "empty_files"))
+    many = split_share(dataset, lambda s: s.missing_labels, max_share, ("restore", "empty_files"))
     fault = fault_of(dataset, "missing_labels")
     if isinstance(many, Hit):
         return replace(many, evidence=sources(only(fault, ("missing",))) or many.evidence)
@@ -76,52 +97,88 @@ def missing_labels(dataset: Dataset, *, max_share: float = 0.10) -> Verdict:
 
 
 @rule("data.too_many_backgrounds", Severity.HIGH, explained_by=("data.no_labels", "data.missing_labels"))
-def too_many_backgrounds(dataset: Dataset, *, max_share: float = 0.33, min_images: int = 20) -> Verdict:
+def too_many_backgrounds(
+    dataset: Dataset | None, log: TrainLog | None, *, max_share: float = 0.33, min_images: int = 20
+) -> Verdict:
     """A large share of the images is empty.
 
     max_share: about 10 % is advised (Ultralytics' training tips); with half of them empty recall fell
     from 0.975 to 0.503 in ultralytics#4793. A third is reported. min_images: below that a share says little.
     """
+    if dataset is None:
+        found = scan_share(log, lambda s: s.background, max_share, ("check_empty", "fewer"))
+        few = isinstance(found, Hit) and isinstance(n := found.values.get("images"), int) and n < min_images
+        return (
+            Skip("too_few_images", {"have": found.values["images"], "need": min_images})
+            if few and isinstance(found, Hit)
+            else found
+        )
     split = dataset.splits.get("train")
     if split is not None and split.images < min_images:
         return Skip("too_few_images", {"have": split.images, "need": min_images})
-    return _share(dataset, lambda s: s.background + s.missing_labels, max_share, ("check_empty", "fewer"), only="train")
+    return split_share(
+        dataset, lambda s: s.background + s.missing_labels, max_share, ("check_empty", "fewer"), only="train"
+    )
 
 
 @rule("data.class_oob", Severity.CRITICAL, explained_by=("data.names_invalid",))
-def class_oob(dataset: Dataset) -> Verdict:
-    """Class ids are negative or not below the number of names: Ultralytics drops these images' labels or stops."""
-    return _rows(dataset, "class_oob", lambda s: s.class_oob, ("but names",))
+def class_oob(dataset: Dataset | None, console: Console | None, labels: LabelFiles | None) -> Verdict:
+    """Class ids are negative or not below the number of names: Ultralytics drops these images' labels or stops.
+
+    Older releases fail later instead, with an assertion on the device (ultralytics#4728, #13486).
+    """
+    if dataset is None:
+        said = facts.sources(console, ("class_oob",), limit=20)
+        return told_rows(labels, labels.class_oob if labels else 0, "but names", said, console)
+    return audit_rows(dataset, "class_oob", lambda s: s.class_oob, ("but names",))
 
 
 @rule("data.coord_oob", Severity.HIGH)
-def coord_oob(dataset: Dataset, *, few: float = 0.001) -> Verdict:
+def coord_oob(
+    dataset: Dataset | None, console: Console | None, labels: LabelFiles | None, *, few: float = 0.001
+) -> Verdict:
     """Coordinates outside 0..1 or in pixels: the whole image is left out of training.
 
     few: below one row in a thousand it is medium instead of high.
     """
-    return _rows(dataset, "coord_oob", lambda s: s.coord_oob, ("outside 0..1",), few=few)
+    if dataset is None:
+        said = ignored(console, r"non-normalized|out of bounds coord|negative label|bounds coordinate labels")
+        return told_rows(labels, labels.coord_oob if labels else 0, r"outside 0\.\.1", said, console)
+    return audit_rows(dataset, "coord_oob", lambda s: s.coord_oob, ("outside 0..1",), few=few)
 
 
 @rule("data.bad_rows", Severity.HIGH)
-def bad_rows(dataset: Dataset, *, few: float = 0.001) -> Verdict:
+def bad_rows(
+    dataset: Dataset | None, console: Console | None, labels: LabelFiles | None, *, few: float = 0.001
+) -> Verdict:
     """Label rows can't be parsed (wrong number of fields, text): the whole image is left out of training.
 
     few: below one row in a thousand it is medium instead of high.
     """
+    if dataset is None:
+        said = ignored(console, r"labels require|could not convert|columns? (?:each|detected)|inhomogeneous|fields")
+        return told_rows(
+            labels, labels.bad_rows if labels else 0, "not numbers|fields|nan or inf|whole number", said, console
+        )
     words = ("not numbers", "fields", "nan or inf", "not re")
-    return _rows(dataset, "bad_rows", lambda s: s.bad_rows, words, few=few)
+    return audit_rows(dataset, "bad_rows", lambda s: s.bad_rows, words, few=few)
 
 
 @rule("data.names_invalid", Severity.CRITICAL)
-def names_invalid(dataset: Dataset) -> Verdict:
-    """Class names are duplicated, empty, or their ids are not 0, 1, 2 ..."""
-    names = dataset.names
+def names_invalid(dataset: Dataset | None, data: DataYaml | None) -> Verdict:
+    """Class names are duplicated, empty, their ids are not 0, 1, 2 ..., or their number is not nc."""
+    if dataset is None and data is None:
+        return Skip("no_evidence", {"missing": "dataset, data"})
+    file = dataset.yaml if dataset else data.file if data else ""
+    names = dataset.names if dataset else data.names if data else {}
+    if data is not None and names and data.nc is not None and data.nc != len(names):
+        wrong: Values = {"case": "nc", "nc": data.nc, "count": len(names)}
+        return Hit(values=wrong, fixes=(Fix("names"),), evidence=(Source(file),))
     if not names:
         return Skip("no_names")
     lower = [name.strip().lower() for name in names.values()]
     twice = sorted({name for name in lower if name and lower.count(name) > 1})
-    wrong_nc = fault_of(dataset, "names_invalid")
+    wrong_nc = fault_of(dataset, "names_invalid") if dataset else None
     case = (
         "gaps"
         if sorted(names) != list(range(len(names)))
@@ -130,38 +187,64 @@ def names_invalid(dataset: Dataset) -> Verdict:
         else "empty"
         if "" in lower
         else wrong_nc.main_kind
+        if wrong_nc
+        else ""
     )
     if not case:
         return None
     ids = ", ".join(str(i) for i in sorted(names)[:10])
     severity = Severity.MEDIUM if case == "twice" else None
     named: Values = {"case": case, "ids": ids, "twice": ", ".join(twice[:5]), "count": len(names)}
-    evidence = sources(wrong_nc) or (Source(dataset.yaml),)
+    evidence = (sources(wrong_nc) if wrong_nc else ()) or (Source(file),)
     return Hit(values=named, fixes=(Fix("names"),), evidence=evidence, severity=severity)
 
 
 @rule("data.train_too_small", Severity.MEDIUM, explained_by=("data.no_images", "data.no_labels"))
-def train_too_small(dataset: Dataset, args: TrainArgs | None, *, min_images: int = 100) -> Verdict:
+def train_too_small(
+    dataset: Dataset | None, args: TrainArgs | None, log: TrainLog | None, *, min_images: int = 100
+) -> Verdict:
     """Very small training set.
 
     min_images: under about 100 images even a fine-tune memorises; Ultralytics advises 1500 per class.
     """
+    if dataset is None:
+        scan = next((s for s in log.scans if s.split == "train" and s.total), None) if log else None
+        if scan is None or log is None:
+            return Skip("no_evidence", {"missing": "dataset, log"})
+        if scan.labelled >= min_images or not scan.labelled or scan.corrupt > scan.labelled:
+            return None
+        few: Values = {"case": "scan", "images": scan.labelled, "need": min_images}
+        fixes = (Fix("more_data"), Fix("pretrained", pretrained(args)))
+        return Hit(values=few, fixes=fixes, evidence=(Source(scan.file, scan.line),))
     split = dataset.splits.get("train")
     if split is None:
         return Skip("split_missing")
     if not split.images or split.images >= min_images:
         return None
     values: Values = {"images": split.images, "instances": split.instances, "need": min_images}
-    return Hit(values=values, fixes=(Fix("more_data"), Fix("pretrained", pretrained(args))), evidence=_where(dataset))
+    return Hit(
+        values=values, fixes=(Fix("more_data"), Fix("pretrained", pretrained(args))), evidence=audit_source(dataset)
+    )
 
 
 @rule("data.val_too_small", Severity.MEDIUM, explained_by=("data.no_images", "data.no_labels"))
-def val_too_small(dataset: Dataset, *, min_images: int = 25, min_instances: int = 50) -> Verdict:
+def val_too_small(
+    dataset: Dataset | None,
+    log: TrainLog | None,
+    curves: Curves | None,
+    tables: Tables | None,
+    *,
+    min_images: int = 25,
+    min_instances: int = 50,
+) -> Verdict:
     """The validation split is too small to judge by.
 
     min_instances: with 50 objects one object more or less is 2 points of recall, the size of the noise
-    that hides most changes; min_images: objects of one image are not independent.
+    that hides most changes; min_images: objects of one image are not independent. Without an audit the log's `all` line
+    counts, or classes with so few objects that they can't be in both splits, or a recall that only takes few values.
     """
+    if dataset is None:
+        return val_small_by_others(log, curves, tables, min_images, min_instances)
     split = dataset.splits.get("val")
     if split is None:
         return Skip("split_missing")
@@ -178,56 +261,5 @@ def val_too_small(dataset: Dataset, *, min_images: int = 25, min_instances: int 
             "width": 0.98 / split.instances**0.5 if split.instances else None,
         },
         fixes=(Fix("larger_split"),),
-        evidence=_where(dataset),
+        evidence=audit_source(dataset),
     )
-
-
-def _share(
-    dataset: Dataset, count: Callable[[SplitCounts], int], limit: float, fixes: tuple[str, ...], *, only: str = ""
-) -> Verdict:
-    """Hit with the split in which `count` is the largest share of the images, if that is above `limit`."""
-    if dataset.task == "classify":
-        return None
-    shares = {n: (count(s) / s.images, count(s), s.images) for n, s in dataset.splits.items() if s.images}
-    shares = {n: v for n, v in shares.items() if not only or n == only}
-    if not shares:
-        return Skip("split_missing")
-    worst = max(shares, key=lambda n: shares[n])
-    share, some, images = shares[worst]
-    if share <= limit:
-        return None
-    values: Values = {"share": share, "count": some, "images": images, "split": worst}
-    return Hit(values=values, fixes=tuple(Fix(key) for key in fixes), evidence=_where(dataset))
-
-
-def _rows(
-    dataset: Dataset,
-    name: str,
-    count: Callable[[SplitCounts], int],
-    words: tuple[str, ...],
-    *,
-    few: float = 0.0,
-) -> Verdict:
-    """Hit if any split has such rows. Without the audit's places `words` pick the lines that speak of them."""
-    total = sum(count(s) for s in dataset.splits.values())
-    if not total:
-        return None
-    objects = sum(s.instances for s in dataset.splits.values())
-    where = ", ".join(f"{n}: {count(s)}" for n, s in dataset.splits.items() if count(s))
-    rare = objects > 0 and total / objects < few
-    fault = fault_of(dataset, name)
-    values: Values = {"count": total, "objects": objects, "splits": where, "names": len(dataset.names)}
-    if fault.count:
-        values |= {"case": fault.main_kind, "files": fault.files}
-    return Hit(
-        values=values,
-        fixes=(Fix("repair"),),
-        evidence=sources(fault) or _where(dataset, words),
-        severity=Severity.MEDIUM if rare else None,
-    )
-
-
-def _where(dataset: Dataset, words: tuple[str, ...] = ()) -> tuple[Source, ...]:
-    """The audit's first lines that hold one of the words, else the data yaml itself."""
-    lines = [line for line in dataset.problems if any(word in line for word in words)]
-    return tuple(Source("data.json", text=line) for line in lines[:3]) or (Source(dataset.yaml),)

@@ -3,6 +3,7 @@
 from diag.model.curves import Curves
 from diag.model.evidence import Console
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import sources
@@ -15,6 +16,11 @@ _CAUSES = (
     "num.nan_loss",
     "data.no_labels",
     "env.port_in_use",
+    "mem.gpu_oom_late",
+    "mem.gpu_oom_val",
+    "mem.gpu_oom_dense",
+    "env.torchvision_mismatch",
+    "env.hung_worker_exit",
 )
 
 
@@ -38,13 +44,17 @@ def planned_epochs(args: TrainArgs | None) -> int | None:
 
 
 @rule("train.incomplete", Severity.MEDIUM, explained_by=_CAUSES)
-def incomplete(curves: Curves, args: TrainArgs, run: RunRecord | None, console: Console | None) -> Verdict:
+def incomplete(
+    curves: Curves, args: TrainArgs, run: RunRecord | None, console: Console | None, log: TrainLog | None
+) -> Verdict:
     """The run ended before its planned epochs without early stopping."""
     planned = planned_epochs(args)
     if planned is None:
         return Skip("no_plan")
     if run is not None and run.exit_cause.kind == "running" and not run.ended:
         return Skip("still_running")
+    if log is not None and curves.file == log.file and log.ended in {"cut", ""}:
+        return Skip("excerpt")  # a log that just ends may be a part of one
     # A resumed file repeats rows, so the file's own last epoch number counts, too.
     if curves.rows >= planned or curves.epochs[-1] >= planned or stopped_early(curves, args):
         return None
@@ -67,7 +77,7 @@ def incomplete(curves: Curves, args: TrainArgs, run: RunRecord | None, console: 
     )
 
 
-@rule("train.early_stopped_ok", Severity.INFO)
+@rule("train.early_stopped_ok", Severity.INFO, explained_by=("train.es_early_spike", "train.es_on_saturated_metric"))
 def early_stopped(curves: Curves, args: TrainArgs | None, console: Console | None) -> Verdict:
     """Early stopping ended the run, as asked for."""
     planned = planned_epochs(args)
@@ -162,7 +172,7 @@ def saturated(curves: Curves, *, min_score: float = 0.95, min_accuracy: float = 
     """
     if not curves.best_at:
         return Skip("no_score")
-    if curves.last < (min_accuracy if "accuracy" in curves.metric else min_score):
+    if not curves.last >= (min_accuracy if "accuracy" in curves.metric else min_score):
         return None
     return Hit(
         values={"last": curves.last, "metric": curves.metric_name, "epoch": curves.epoch(curves.best_at)},

@@ -31,7 +31,7 @@ def docker_no_gpu(
     )
 
 
-@rule("env.torch_cpu", Severity.CRITICAL, explained_by=("env.docker_no_gpu",))
+@rule("env.torch_cpu", Severity.CRITICAL, explained_by=("env.docker_no_gpu", "env.driver_old", "env.no_kernel"))
 def torch_cpu(
     baseline: Baseline | None, args: TrainArgs | None, console: Console | None, run: RunRecord | None
 ) -> Verdict:

@@ -1,10 +1,12 @@
 """Small questions that several rules ask of arguments and machine. No rules here."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from diag.model.evidence import Console
 from diag.model.finding import Source, Value
+from diag.model.foreign import Notes, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
 
@@ -56,4 +58,108 @@ def sources(console: Console | None, kinds: Iterable[str], *, limit: int = 3) ->
     if console is None:
         return ()
     lines = sorted((line for kind in kinds for line in console.of(kind)), key=lambda line: line.line)
-    return tuple(Source(console.file, line.line, line.text) for line in lines[:limit])
+    return tuple(Source(line.file or console.file, line.line, line.text) for line in lines[:limit])
+
+
+def noted(notes: Notes | None, pattern: str, *, file: str = "", limit: int = 2) -> tuple[Source, ...]:
+    """Where the captured texts say so."""
+    found = notes.find(pattern, file=file) if notes is not None else ()
+    return tuple(Source(n.file, n.line, n.text) for n in found[:limit])
+
+
+_GIB = {"KIB": 2**-20, "MIB": 2**-10, "GIB": 1.0, "KB": 2**-20, "MB": 2**-10, "GB": 1.0}
+_SIZE = r"(\d+(?:\.\d+)?) ?([KMG]i?B|bytes)"
+
+
+@dataclass(frozen=True)
+class Oom:
+    """The numbers of a CUDA out-of-memory message, in GiB; None where it does not say."""
+
+    tried: float | None
+    total: float | None
+    free: float | None
+    allocated: float | None
+    reserved_free: float | None
+    """Reserved by PyTorch but not allocated."""
+    others: float
+    """Held by other processes."""
+    device: int | None
+    source: Source
+
+
+def out_of_memory(console: Console | None) -> Oom | None:
+    """The first CUDA out-of-memory message of the log."""
+    lines = console.of("gpu_oom") if console else ()
+    if console is None or not lines:
+        return None
+    line = max(lines, key=lambda item: "Tried to allocate" in item.text)
+    text = line.text
+    allocated = _gib(rf"{_SIZE} (?:already allocated|is allocated by PyTorch)", text)
+    reserved = _gib(rf"{_SIZE} reserved in total", text)
+    spare = _gib(rf"{_SIZE} is reserved by PyTorch but", text)
+    if spare is None and reserved is not None and allocated is not None:
+        spare = max(0.0, reserved - allocated)
+    held = [_gib_of(m) for m in re.finditer(rf"Process \d+ has {_SIZE} memory in use", text)]
+    own = _gib(rf"including non-PyTorch memory, this process has {_SIZE}", text)
+    mine = own if own is not None else allocated or 0.0
+    # Without a statement of its own, this process is the one nearest to what PyTorch allocated.
+    if own is None and held:
+        held.remove(min(held, key=lambda value: abs(value - mine)))
+    device = re.search(r"GPU[: ]?(\d+)", text)
+    return Oom(
+        _gib(rf"Tried to allocate {_SIZE}", text),
+        _gib(rf"total capac\w*(?: of)? {_SIZE}", text) or _gib(rf"{_SIZE} total capacity", text),
+        _gib(rf"{_SIZE} (?:is )?free", text),
+        allocated,
+        spare,
+        sum(held),
+        int(device[1]) if device else None,
+        Source(line.file or console.file, line.line, text),
+    )
+
+
+def _gib(pattern: str, text: str) -> float | None:
+    found = re.search(pattern, text, re.I)
+    return _gib_of(found) if found else None
+
+
+def _gib_of(found: re.Match[str]) -> float:
+    return float(found[1]) * _GIB.get(found[2].upper(), 2**-30)
+
+
+def windows(args: TrainArgs | None, notes: Notes | None, console: Console | None, log: TrainLog | None = None) -> bool:
+    """True if something speaks of Windows: its name, a drive letter, a backslash in a module path."""
+    if log is not None and log.windows:
+        return True
+    if notes is not None and notes.find(r"\bWindows\b|\bwin32\b|spawn|[A-Z]:\\\\"):
+        return True
+    if console is not None and any(re.search(r"\b[A-Z]:\\|WinError|engine\\trainer", i.text) for i in console.lines):
+        return True
+    return args is not None and re.search(r"^[A-Z]:\\", str(args.get("data", ""))) is not None
+
+
+def ram_cache(args: TrainArgs | None, log: TrainLog | None) -> bool:
+    """True if images are cached in memory: cache=ram or True, or the log says so."""
+    asked = str(args.get("cache", False)).lower() in {"true", "ram"} if args else False
+    return asked or bool(log and any(c.where in {"ram", ""} for c in log.caches))
+
+
+def gpu_name(log: TrainLog | None, notes: Notes | None, baseline: Baseline | None) -> str:
+    """The GPU that was trained on, as far as one can tell."""
+    if log is not None and log.gpu:
+        return log.gpu
+    if baseline is not None and baseline.gpus and baseline.gpus[0].name:
+        return baseline.gpus[0].name
+    return notes.gpus[0].name if notes is not None and notes.gpus else ""
+
+
+def low_and_high(values: Sequence[float], share: float = 0.25) -> tuple[float, float]:
+    """Mean of the first and of the last quarter."""
+    n = max(1, round(len(values) * share))
+    return sum(values[:n]) / n, sum(values[-n:]) / n
+
+
+def table_source(tables: Tables | None, pattern: str) -> tuple[Source, ...]:
+    """The first table with such a column, as evidence."""
+    table = tables.having(pattern) if tables is not None else None
+    return (Source(table.file),) if table else ()

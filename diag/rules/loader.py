@@ -15,11 +15,17 @@ from diag.rules.facts import on_cpu
     "speed.loader_bound",
     Severity.HIGH,
     explained_by=(
+        "speed.storage_remote",
         "speed.storage_slow",
         "speed.loader_long_tail",
         "speed.decode_bound",
         "speed.augment_bound",
         "speed.raise_workers",
+        "speed.loader_single_core",
+        "speed.ram_cache_swapping",
+        "speed.cpu_oversubscription",
+        "speed.worker_respawn",
+        "env.torch_cpu",
     ),
 )
 def loader_bound(

@@ -3,24 +3,43 @@
 from diag.model.curves import Curves
 from diag.model.evidence import Console
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import sources
+from diag.rules.facts import out_of_memory, sources
 
 PREFETCH = 4
 """Batches that each Ultralytics loader worker prepares ahead in training (data/build.py)."""
 
 
-@rule("mem.gpu_oom", Severity.CRITICAL)
-def gpu_oom(run: RunRecord | None, console: Console | None, args: TrainArgs | None, curves: Curves | None) -> Verdict:
+@rule(
+    "mem.gpu_oom",
+    Severity.CRITICAL,
+    explained_by=(
+        "mem.wrong_device", "mem.gpu_oom_val", "mem.gpu_oom_dense", "mem.gpu_oom_late", "mem.fragmentation",
+        "mem.gpu_leak", "mem.gpu_shared", "mem.pinned_limit",
+    ),
+)  # fmt: skip
+def gpu_oom(
+    run: RunRecord | None,
+    console: Console | None,
+    args: TrainArgs | None,
+    curves: Curves | None,
+    log: TrainLog | None,
+) -> Verdict:
     """CUDA out of memory. Ultralytics halves the batch and tries again: a run that went on is medium."""
     seen = _seen("gpu_oom", run, console)
     if isinstance(seen, Skip):
         return seen
     if not seen:
         return None
-    died = _died(run, "gpu_oom") or curves is None
+    oom = out_of_memory(console)
+    if oom is not None and oom.tried and oom.free and oom.free > max(2 * oom.tried, 1.0):
+        return None  # the card has room: something else is reported as out of memory
+    if console is not None and console.of("pin_memory") and (oom is None or oom.tried is None):
+        return None  # host memory could not be pinned
+    died = _died(run, "gpu_oom") or curves is None or (log is not None and log.ended == "error")
     batch, imgsz = (args.get("batch"), args.get("imgsz")) if args else (None, None)
     case = "unknown" if batch is None or imgsz is None else "died" if died else "went_on"
     fixes = [Fix("smaller_batch", {"batch": max(1, batch // 2)})] if isinstance(batch, int) and batch > 1 else []
@@ -36,7 +55,7 @@ def gpu_oom(run: RunRecord | None, console: Console | None, args: TrainArgs | No
     )
 
 
-@rule("mem.ram_oom_killed", Severity.CRITICAL)
+@rule("mem.ram_oom_killed", Severity.CRITICAL, explained_by=("mem.ram_cache_too_big", "mem.ram_growth", "hw.mem_limit"))
 def ram_oom(
     run: RunRecord | None, console: Console | None, args: TrainArgs | None, baseline: Baseline | None
 ) -> Verdict:
@@ -93,7 +112,7 @@ def shm_small(
     )
 
 
-@rule("disk.full", Severity.CRITICAL, explained_by=("mem.shm_small",))
+@rule("disk.full", Severity.CRITICAL, explained_by=("mem.shm_small", "disk.cache_full"))
 def disk_full(run: RunRecord | None, console: Console | None) -> Verdict:
     """No space left for checkpoints or logs. A full /dev/shm uses the same words, so it is ruled out first."""
     if console is not None and console.of("shm_small"):

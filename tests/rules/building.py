@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 
-from diag.load.console import parse_console
+from diag.load.compare import compare
+from diag.load.console import parse_console, parse_log
 from diag.load.counters import summarize
 from diag.load.curves import curves
+from diag.load.foreign import assemble
 from diag.model.counters import CountedGpu, Counters
 from diag.model.curves import Curves
 from diag.model.evidence import Dataset, Evidence, Ledger, LoaderStats, Ranks, ValidationStats
@@ -23,6 +25,7 @@ _RAMP = re.compile(r"(\S+?)(?:>(\S+))? x(\d+)")
 def evidence(raw: dict[str, Any]) -> Evidence:  # noqa: PLR0912 # one flat case per kind of evidence
     """The evidence that a case describes; see the case files for the notation."""
     made: dict[str, Any] = {}
+    foreign: dict[str, Any] = {}
     for name, value in raw.items():
         match name:
             case "args":
@@ -57,9 +60,26 @@ def evidence(raw: dict[str, Any]) -> Evidence:  # noqa: PLR0912 # one flat case 
                 made["counters"] = make_counters(**value)
             case "baseline":
                 made["baseline"] = msgspec.convert(value, Baseline)
+            case "log" | "notes" | "tables" | "labels" | "data":
+                foreign[name] = value
+            case "peers":
+                made["peers"] = compare({run: evidence(facts) for run, facts in value.items()})
             case _:
                 raise ValueError(f"unknown evidence {name}")
-    return Evidence(**made)
+    known = Evidence(**made)
+    return _foreign(known, foreign) if foreign else known
+
+
+def _foreign(known: Evidence, raw: dict[str, Any]) -> Evidence:
+    """`log` is a console log; `notes`, `tables` and `labels` map file names to texts; `data` is a data.yaml."""
+    return assemble(
+        known,
+        logs=[parse_log(raw["log"])] if "log" in raw else [],
+        texts=list(raw.get("notes", {}).items()),
+        tables=raw.get("tables", {}),
+        labels=list(raw.get("labels", {}).items()),
+        yamls={"data.yaml": raw["data"]} if "data" in raw else {},
+    )
 
 
 def make_loader(

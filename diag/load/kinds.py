@@ -1,0 +1,143 @@
+"""The lines of a console log (or of a captured text) that say something known, by kind.
+
+Wordings are those of Ultralytics, YOLOv5, PyTorch, CUDA, NCCL, Docker and the kernel, old and new.
+"""
+
+import re
+
+_PATTERNS = {
+    "banner": r"^(?:\W{0,3})(?:Ultralytics|YOLOv\d).*\b(?:torch|Python)[ -]",
+    "train_start": r"Starting training for \d+ epochs|^Logging results to ",
+    "completed": r"\d+ epochs completed in",
+    "early_stop": r"(?:Training stopped|Stopping training) early as no improvement|EarlyStopping: ",
+    "optimizer_auto": r"'optimizer=auto' found, ignoring",
+    "optimizer": r"^optimizer: ?",
+    "gpu_oom": r"CUDA out of memory|OutOfMemoryError: (?:CUDA|HIP)|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|CUDA error: out of memory",
+    "ram_oom": r"oom-kill|Out of memory: Killed process|cgroup out of memory|\(signal: 9\)|killed by signal: Killed",
+    "shm_small": r"insufficient shared memory|out of shared memory|Bus error.*shm"
+    r"|unable to (?:open|write|mmap|allocate).*(?:shm|shared memory)",
+    "disk_full": r"No space left on device|Errno 28\b|Disk quota exceeded",
+    "port_in_use": r"Address already in use|EADDRINUSE|Errno 98\b",
+    "autoinstall": r"AutoUpdate success|attempting AutoUpdate",
+    "tensorboard_on": r"^TensorBoard: |Start Tensorboard with",
+    "cache_unwritable": r"Cache directory .* is not writable|is not writeable.*cache not saved|cache not saved",
+    "weights_missing": r"Download failure for|ConnectionError|Failed to resolve|Name or service not known"
+    r"|Temporary failure in name resolution|Max retries exceeded|not connected to the internet",
+    "no_cuda": r"Invalid CUDA 'device=|Torch not compiled with CUDA enabled|CUDA is not available"
+    r"|cuda\.is_available\(\): False",
+    "docker_no_gpu": r"could not select device driver .*\[\[gpu\]\]|nvidia-container-cli: "
+    r"|failed to discover GPU vendor"
+    r"|unknown or invalid runtime name: nvidia|The NVIDIA Driver was not detected",
+    "amp_failed": r"AMP: checks failed",
+    "killed": r"^Killed$|^\W*已杀死",
+    "error": r"^\w*(?:Error|Exception)\b.*:",
+    # Beyond the run's own summary: what a line names as the cause.
+    "tal_cpu": r"(?:OutOfMemory|out of memory).{0,60}(?:Assigner|assign).{0,30}using CPU",
+    "pagefile": r"WinError 1455|paging file is too small|页面文件太小",
+    "cannot_allocate": r"Cannot allocate memory|Errno 12\b|ENOMEM|unable to mmap|can't start new thread",
+    "pin_memory": r"pin_memory|cudaHostAlloc|Pin memory thread",
+    "nms_limit": r"NMS time limit .{0,20}exceeded",
+    "nan_recovered": r"NaN.{0,40}(?:recover|reload)|Loss NaN/Inf|NaN persisted|(?:recover|reload)\w*.{0,40}\bNaN\b",
+    "nccl_timeout": r"collective operation timeout|NCCL.{0,80}time(?:d )?out|Timed out initializing process group"
+    r"|Some NCCL operations have failed or timed out|ncclSystemError|Socket Timeout",
+    "nccl": r"NCCL INFO|NCCL WARN|DDP: debug command|torch\.distributed\.(?:run|launch)",
+    "no_kernel": r"no kernel image is available|CUDA capability sm_\d+ is not compatible"
+    r"|sm_\d+ is not in the arch list",
+    "driver_old": r"NVIDIA driver on your system is too old|CUDA driver version is insufficient"
+    r"|unsatisfied condition: cuda"
+    r"|forward compatibility was attempted on non supported|driver/library version mismatch",
+    "torchvision": r"torchvision::nms|Couldn't load custom C\+\+ ops|No module named 'torchvision\._C'"
+    r"|PyTorch and torchvision (?:were compiled|has different) .*CUDA",
+    "xid": r"NVRM: Xid|\bXid \(PCI",
+    "ecc": r"uncorrectable ECC error|ECC error.{0,40}uncorrect|double bit ECC",
+    "worker_died": r"DataLoader worker \(pid.*(?:killed|exited unexpectedly)"
+    r"|before the\s+current process has finished its"
+    r"|freeze_support\(\)|^EOFError: Ran out of input|Can't (?:get attribute|pickle) .*(?:main|local|lambda)",
+    "denied": r"PermissionError|Errno 13\b|Permission denied|Read-only file system|Errno 30\b",
+    "ignored_label": r"ignoring corrupt image/label|Ignoring corrupted image and/or label"
+    r"|WARNING.{0,12}Ignoring corrupt",
+    "dup_labels": r"\d+ duplicate labels? removed",
+    "class_oob": r"Label class \d+ exceeds|exceeds nc=|exceeds dataset class count",
+    "device_assert": r"device-side assert triggered|Assertion .{0,60}index out of bounds|Target \d+ is out of bounds",
+    "mixed_labels": r"Box and segment counts should be equal",
+    "class_folders": r"requires \d+ classes, not \d+",
+    "no_labels": r"No labels found|No valid images found|WARNING.{0,12}no labels",
+    "no_images": r"No images found|images not found|missing path|does not exist.{0,40}(?:train|val)",
+    "cache_created": r"New cache created: ",
+    "autobatch": r"AutoBatch: ",
+    "autobatch_odd": r"AutoBatch:.*(?:anomaly|WARNING|unreliable|error detected)|CUDA anomaly detected",
+    "transferred": r"Transferred \d+/\d+ items",
+    "resume": r"Resuming training|Resume training from|resuming from epoch",
+    "rect_shuffle": r"'?rect=True'? is incompatible with",
+    "interrupted": r"^\^C|KeyboardInterrupt|Terminated$|SIGTERM",
+    "scheduler_order": r"lr_scheduler\.step\(\)` before `optimizer\.step",
+    "traceback": r"^Traceback \(most recent call last\)",
+    "nan_grad": r"grad(?:ient)?s?.{0,30}\b(?:nan|inf)\b|found_inf|GradScaler.{0,60}(?:scale|overflow)",
+    "no_grad_scale": r"Attempting to unscale_ FP16|scale.{0,30}underflow",
+}
+KINDS: dict[str, re.Pattern[str]] = {kind: re.compile(pattern, re.I) for kind, pattern in _PATTERNS.items()}
+"""Case-insensitive patterns, tried in this order on each line; a line may be of several kinds."""
+
+_WORDS = {
+    "banner": "python torch",
+    "train_start": "training logging",
+    "completed": "completed",
+    "early_stop": "early",
+    "optimizer_auto": "optimizer",
+    "optimizer": "optimizer",
+    "gpu_oom": "memory alloc_failed",
+    "ram_oom": "oom-kill memory killed signal",
+    "shm_small": "memory bus\\serror shm",
+    "disk_full": "space errno quota",
+    "port_in_use": "address eaddr errno",
+    "autoinstall": "autoupdate",
+    "tensorboard_on": "tensorboard",
+    "cache_unwritable": "cache",
+    "weights_missing": "download connection resolve name max\\sretries internet",
+    "no_cuda": "cuda",
+    "docker_no_gpu": "[[gpu]] nvidia vendor runtime",
+    "amp_failed": "amp:",
+    "killed": "killed 已杀死",
+    "error": "error exception",
+    "tal_cpu": "assign",
+    "pagefile": "winerror paging 页面文件",
+    "cannot_allocate": "allocate errno enomem mmap thread",
+    "pin_memory": "pin_memory cudahost pin\\smemory",
+    "nms_limit": "nms",
+    "nan_recovered": "nan",
+    "nccl_timeout": "nccl timeout timed",
+    "nccl": "nccl ddp: distributed",
+    "no_kernel": "kernel sm_",
+    "driver_old": "driver unsatisfied forward",
+    "torchvision": "torchvision custom",
+    "xid": "xid",
+    "ecc": "ecc",
+    "worker_died": "worker process freeze_support eoferror can't",
+    "denied": "permission errno read-only",
+    "ignored_label": "corrupt",
+    "dup_labels": "duplicate",
+    "class_oob": "exceeds",
+    "device_assert": "assert target",
+    "mixed_labels": "segment",
+    "class_folders": "classes",
+    "no_labels": "labels valid",
+    "no_images": "images missing exist",
+    "cache_created": "cache",
+    "autobatch": "autobatch",
+    "autobatch_odd": "autobatch anomaly",
+    "transferred": "transferred",
+    "resume": "resum",
+    "rect_shuffle": "rect",
+    "interrupted": "^c keyboard terminated sigterm",
+    "scheduler_order": "lr_scheduler",
+    "traceback": "traceback",
+    "nan_grad": "grad found_inf",
+    "no_grad_scale": "unscale underflow",
+}
+_GATE: dict[str, list[str]] = {}
+for _kind, _words in _WORDS.items():
+    for _word in _words.split():
+        _GATE.setdefault(_word.replace("\\s", " "), []).append(_kind)
+GATES: tuple[tuple[bytes, tuple[str, ...]], ...] = tuple((w.encode(), tuple(k)) for w, k in _GATE.items())
+"""A lower-case word -> the kinds that a line with it may be of. Words are looked for first: most lines say nothing."""

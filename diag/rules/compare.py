@@ -1,0 +1,187 @@
+"""train.* and env.*: what two runs side by side say that neither says alone."""
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import permutations
+
+from diag.model.curves import Curves
+from diag.model.evidence import Evidence, Peers
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import TrainLog
+from diag.rules.base import rule
+
+_SCORES = ("metrics/mAP50(B)", "metrics/mAP50", "metrics/mAP_0.5", "metrics/accuracy_top1")
+
+
+def _last(run: Evidence) -> tuple[dict[str, float], float | None]:
+    """The last losses and the best mAP50 of a run."""
+    rows = run.log.epochs if run.log else ()
+    losses = dict(rows[-1].losses) if rows else {}
+    if not losses and run.curves is not None:
+        losses = {n: v[-1] for n, v in run.curves.train.items()}
+    scores = [e.metrics[n] for e in rows for n in _SCORES if n in e.metrics]
+    if not scores and run.curves is not None:
+        scores = [v for v in run.curves.score50 or run.curves.score if math.isfinite(v)]
+    return losses, max(scores) if scores else None
+
+
+def _pairs(runs: Mapping[str, Evidence]) -> Iterator[tuple[str, Evidence, str, Evidence]]:
+    """Each two runs, in both orders."""
+    for (a, one), (b, two) in permutations(runs.items(), 2):
+        yield a, one, b, two
+
+
+def _gpus(run: Evidence) -> int:
+    device = run.args.get("device") if run.args else None
+    if isinstance(device, list):
+        return len(device)
+    return run.log.gpus if run.log and run.log.gpus else str(device or "0").count(",") + 1
+
+
+def _versions(run: Evidence) -> str:
+    return run.log.versions[-1] if run.log and run.log.versions else ""
+
+
+@rule("train.ddp_metrics_broken", Severity.CRITICAL)
+def ddp_metrics(peers: Peers, *, loss_within: float = 0.15, collapse: float = 0.1, min_score: float = 0.1) -> Verdict:
+    """Validation under DDP evaluates another model than the one that trains.
+
+    ultralytics#978, #15592: the same data on one GPU and on several, training losses agree, only the score of
+    the several is about 0. loss_within: so near are the losses; collapse: the score is below this share of the
+    other, which is above min_score.
+    """
+    for a, one, b, many in _pairs(peers.runs):
+        if _gpus(many) <= _gpus(one):
+            continue
+        (losses, good), (others, bad) = _last(one), _last(many)
+        if good is None or bad is None or good < min_score or bad > collapse * good or not losses:
+            continue
+        apart = [abs(others[n] / v - 1) for n, v in losses.items() if n in others and v > 0]
+        if apart and max(apart) <= loss_within:
+            return Hit(
+                values={"good": good, "bad": bad, "few": _gpus(one), "gpus": _gpus(many), "apart": max(apart)},
+                fixes=(Fix("update"), Fix("one_gpu", {"device": 0})),
+                evidence=(Source(a), Source(b)),
+            )
+    return None
+
+
+@rule("env.library_bug", Severity.MEDIUM, explained_by=("train.ddp_metrics_broken", "train.partial_transfer"))
+def library_bug(peers: Peers, *, drop: float = 0.5, min_score: float = 0.1) -> Verdict:
+    """Another version of the library explains the symptom.
+
+    Runs that differ in it differ in the outcome, and in nothing else that is known. drop: of the score is lost
+    with the other version; or weights that transferred completely before transfer in part. min_score: of the
+    good run.
+    """
+    for a, good_run, b, bad_run in _pairs(peers.runs):
+        versions = _versions(good_run), _versions(bad_run)
+        if not all(versions) or versions[0] == versions[1]:
+            continue
+        (_, good), (_, bad) = _last(good_run), _last(bad_run)
+        others = [
+            d.what for d in peers.differences if d.what in {"model", "data", "optimizer", "lr0", "imgsz", "device"}
+        ]
+        if good is None or bad is None or good < min_score or bad > (1 - drop) * good or others:
+            continue
+        return Hit(
+            values={"good_version": versions[0], "bad_version": versions[1], "good": good, "bad": bad},
+            fixes=(Fix("go_back"), Fix("report")),
+            evidence=(Source(a), Source(b)),
+            severity=Severity.HIGH,
+        )
+    return None
+
+
+@rule("train.partial_transfer", Severity.HIGH)
+def partial_transfer(
+    log: TrainLog | None,
+    curves: Curves | None,
+    peers: Peers | None,
+    *,
+    max_share: float = 0.97,
+    head: int = 12,
+    low: float = 0.02,
+) -> Verdict:
+    """Only part of the pretrained weights was transferred, beyond the head that depends on the number of
+
+    Classes. yolov12#159, ultralytics#7356: 93 % of the tensors can miss the layers that matter. A change of
+    classes costs 6 to 12 tensors on three scales (head), on newer heads up to a tenth; so the early score has
+    to be about 0 as well (low), or another run of the same data transferred more and scored more. max_share: of
+    the tensors.
+    """
+    if log is None and peers is None:
+        return Skip("no_evidence", {"missing": "log, peers"})
+    if peers is not None:
+        for a, full, b, part in _pairs(peers.runs):
+            got, all_ = _transfer(part.log)
+            more, of = _transfer(full.log)
+            (_, good), (_, bad) = _last(full), _last(part)
+            if (
+                all_
+                and of
+                and got / all_ < more / of
+                and good is not None
+                and bad is not None
+                and bad < 0.3 * good
+                and all_ - got > head
+            ):
+                return Hit(
+                    values={
+                        "case": "compared",
+                        "got": got,
+                        "of": all_,
+                        "missing": all_ - got,
+                        "score": bad,
+                        "other": good,
+                    },
+                    fixes=(Fix("pt"), Fix("same_release")),
+                    evidence=(Source(a), Source(b)),
+                )
+    got, all_ = _transfer(log)
+    if not all_ or log is None:
+        return None
+    first = next((e.metrics[n] for e in log.epochs[:1] for n in _SCORES if n in e.metrics), None)
+    if got / all_ > max_share or all_ - got <= head or first is None or first > low or log.epochs[0].epoch > 1:
+        return None
+    return Hit(
+        values={"got": got, "of": all_, "missing": all_ - got, "score": first},
+        fixes=(Fix("pt"), Fix("same_release")),
+        evidence=(Source(log.file),),
+        confidence=Confidence.LOW,
+        severity=Severity.MEDIUM,
+    )
+
+
+def _transfer(log: TrainLog | None) -> tuple[int, int]:
+    return log.transferred[0] if log is not None and log.transferred else (0, 0)
+
+
+@rule("num.bn_garbage", Severity.CRITICAL, explained_by=("train.ddp_metrics_broken",))
+def bn_garbage(
+    curves: Curves,
+    log: TrainLog | None,
+    *,
+    min_epochs: int = 5,
+    factor: float = 20.0,
+    train_fall: float = 0.1,
+    max_score: float = 0.05,
+) -> Verdict:
+    """BatchNorm statistics hold garbage: training losses are normal and fall, validation losses are beyond any scale.
+
+    The training uses batch statistics, validation the running ones. factor: of the training loss, in most epochs, while
+    the training loss fell by train_fall and the score stays below max_score.
+    """
+    if curves.rows < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    pairs = [(t, v) for t, v in zip(curves.train_sum, curves.val_sum, strict=False) if t > 0 and v > 0]
+    if not pairs:
+        return Skip("no_losses")
+    wild = [v / t for t, v in pairs if v > factor * t]
+    if len(wild) < 0.6 * len(pairs) or not curves.train_fall >= train_fall or curves.last > max_score:
+        return None
+    return Hit(
+        values={"ratio": sorted(wild)[len(wild) // 2], "score": curves.last},
+        fixes=(Fix("update"), Fix("larger_batch")),
+        evidence=(Source(curves.file, curves.line(curves.rows)),),
+    )

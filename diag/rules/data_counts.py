@@ -1,0 +1,138 @@
+"""Counting helpers of the data rules. No rules here."""
+
+from collections.abc import Callable
+
+from diag.model.curves import Curves
+from diag.model.evidence import Console, Dataset, SplitCounts
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Value, Verdict
+from diag.model.foreign import LabelFiles, Scan, Tables, TrainLog
+from diag.rules.data_faults import fault_of
+from diag.rules.data_faults import sources as fault_sources
+from diag.rules.label_facts import told
+
+Values = dict[str, Value]
+MAX_RECALL_VALUES = 12
+"""A recall of n validation objects takes at most n + 1 values; a run of 30 epochs on a usual set shows 25 and more."""
+
+
+def scan_share(log: TrainLog | None, count: Callable[[Scan], int], limit: float, fixes: tuple[str, ...]) -> Verdict:
+    """Hit with the training scan in which `count` is the largest share of the images."""
+    scans = [s for s in log.scans if s.total and s.labelled and s.split in {"", "train"}] if log else []
+    if not scans:
+        return Skip("no_evidence", {"missing": "dataset, log"})
+    worst = max(scans, key=lambda s: count(s) / s.total)
+    if count(worst) / worst.total <= limit:
+        return None
+    values: Values = {
+        "share": count(worst) / worst.total,
+        "count": count(worst),
+        "images": worst.total,
+        "split": worst.split or "train",
+    }
+    return Hit(values=values, fixes=tuple(Fix(key) for key in fixes), evidence=(Source(worst.file, worst.line),))
+
+
+def told_rows(
+    labels: LabelFiles | None, count: int, words: str, said: tuple[Source, ...], console: Console | None
+) -> Verdict:
+    """Hit if label files or the loader's warnings speak of such rows."""
+    if labels is None and console is None:
+        return Skip("no_evidence", {"missing": "labels, console"})
+    found = told(labels, count, words, said)
+    if found is None:
+        return None
+    values: Values = {
+        "case": "images" if not count else None,
+        "count": found.count,
+        "objects": found.of,
+        "splits": "train",
+        "names": 0,
+    }
+    return Hit(values=values, fixes=(Fix("repair"),), evidence=found.where)
+
+
+def val_small_by_others(
+    log: TrainLog | None, curves: Curves | None, tables: Tables | None, min_images: int, min_instances: int
+) -> Verdict:
+    """The same question without an audit."""
+    row = next((e for e in reversed(log.epochs) if e.val_images), None) if log else None
+    if row is not None and log is not None and row.val_images:
+        instances = row.val_instances or 0
+        if row.val_images >= min_images and instances >= min_instances:
+            return None
+        step = 1 / instances if instances else None
+        values: Values = {"case": "objects", "images": row.val_images, "instances": instances, "step": step}
+        return Hit(values=values, fixes=(Fix("larger_split"),), evidence=(Source(log.file, row.line),))
+    table = tables.having(r"^(?:class|name|label)", r"^(?:instances|count|objects|boxes)$") if tables else None
+    if table is not None:
+        counts = table.numbers(r"^(?:instances|count|objects|boxes)$")
+        single = sum(1 for c in counts if 0 <= c <= 2)
+        if not single:
+            return None
+        values = {"case": "classes", "classes": single, "of": len(counts)}
+        return Hit(values=values, fixes=(Fix("larger_split"),), evidence=(Source(table.file),))
+    recall = next((v for n, v in curves.columns.items() if n.startswith("metrics/recall")), ()) if curves else ()
+    if curves is None or len(recall) < 30 or not curves.best > 0.1:
+        return Skip("no_evidence", {"missing": "dataset, log, tables"})
+    late = {round(v, 4) for v in recall[len(recall) // 3 :]}
+    # A score that swings and a recall of few values: a handful of objects decide. A saturated one has few values, too.
+    if len(late) > MAX_RECALL_VALUES or len(late) > len(recall) // 4 or curves.noise < 0.02 * curves.best:
+        return None
+    values = {"case": "recall", "values": len(late), "rows": len(recall)}
+    return Hit(
+        values=values,
+        fixes=(Fix("larger_split"),),
+        evidence=(Source(curves.file, curves.line(curves.rows)),),
+        confidence=Confidence.MEDIUM,
+    )
+
+
+def split_share(
+    dataset: Dataset, count: Callable[[SplitCounts], int], limit: float, fixes: tuple[str, ...], *, only: str = ""
+) -> Verdict:
+    """Hit with the split in which `count` is the largest share of the images, if that is above `limit`."""
+    if dataset.task == "classify":
+        return None
+    shares = {n: (count(s) / s.images, count(s), s.images) for n, s in dataset.splits.items() if s.images}
+    shares = {n: v for n, v in shares.items() if not only or n == only}
+    if not shares:
+        return Skip("split_missing")
+    worst = max(shares, key=lambda n: shares[n])
+    share, some, images = shares[worst]
+    if share <= limit:
+        return None
+    values: Values = {"share": share, "count": some, "images": images, "split": worst}
+    return Hit(values=values, fixes=tuple(Fix(key) for key in fixes), evidence=audit_source(dataset))
+
+
+def audit_rows(
+    dataset: Dataset,
+    name: str,
+    count: Callable[[SplitCounts], int],
+    words: tuple[str, ...],
+    *,
+    few: float = 0.0,
+) -> Verdict:
+    """Hit if any split has such rows. Without the audit's places `words` pick the lines that speak of them."""
+    total = sum(count(s) for s in dataset.splits.values())
+    if not total:
+        return None
+    objects = sum(s.instances for s in dataset.splits.values())
+    where = ", ".join(f"{n}: {count(s)}" for n, s in dataset.splits.items() if count(s))
+    rare = objects > 0 and total / objects < few
+    fault = fault_of(dataset, name)
+    values: Values = {"count": total, "objects": objects, "splits": where, "names": len(dataset.names)}
+    if fault.count:
+        values |= {"case": fault.main_kind, "files": fault.files}
+    return Hit(
+        values=values,
+        fixes=(Fix("repair"),),
+        evidence=fault_sources(fault) or audit_source(dataset, words),
+        severity=Severity.MEDIUM if rare else None,
+    )
+
+
+def audit_source(dataset: Dataset, words: tuple[str, ...] = ()) -> tuple[Source, ...]:
+    """The audit's first lines that hold one of the words, else the data yaml itself."""
+    lines = [line for line in dataset.problems if any(word in line for word in words)]
+    return tuple(Source("data.json", text=line) for line in lines[:3]) or (Source(dataset.yaml),)

@@ -1,0 +1,171 @@
+"""data.*: faults in label files and in what the loader says of them."""
+
+from diag.model.evidence import Console
+from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import DataYaml, LabelFiles
+from diag.model.run import TrainArgs
+from diag.rules.base import rule
+from diag.rules.facts import sources
+from diag.rules.label_facts import problems
+
+
+def _count(
+    labels: LabelFiles | None,
+    count: int,
+    words: str,
+    fixes: tuple[Fix, ...],
+    *,
+    of: int | None = None,
+    severity: Severity | None = None,
+) -> Verdict:
+    if labels is None:
+        return Skip("no_evidence", {"missing": "labels"})
+    if not count:
+        return None
+    return Hit(
+        values={"count": count, "of": of if of is not None else labels.rows},
+        fixes=fixes,
+        evidence=problems(labels, words),
+        severity=severity,
+    )
+
+
+@rule("data.zero_area@foreign", Severity.MEDIUM)
+def zero_area(labels: LabelFiles) -> Verdict:
+    """Boxes with zero or negative width or height."""
+    return _count(labels, labels.zero_area, "width", (Fix("drop"),))
+
+
+@rule("data.tiny_boxes@foreign", Severity.LOW)
+def tiny_boxes(labels: LabelFiles, *, min_share: float = 0.3) -> Verdict:
+    """Many boxes are under half a percent of the image's side: about three pixels at 640. min_share: of all boxes."""
+    if labels.tiny < min_share * max(1, labels.rows):
+        return None
+    return _count(labels, labels.tiny, "tiny", (Fix("imgsz"), Fix("tile")))
+
+
+@rule("data.box_over_border@foreign", Severity.MEDIUM)
+def over_border(labels: LabelFiles, *, many: float = 0.3) -> Verdict:
+    """Boxes lie within 0..1 but hang over the border, or x1 y1 x2 y2 were written as centre and size. many.
+
+    A share that speaks for the latter.
+    """
+    swapped = labels.over_border > many * max(1, labels.rows)
+    return _count(labels, labels.over_border, "border", (Fix("exporter" if swapped else "clip"),))
+
+
+@rule("data.dup_labels@foreign", Severity.LOW)
+def dup_labels(labels: LabelFiles | None, console: Console | None) -> Verdict:
+    """The same row stands twice in a label file; the loader drops it (yolov5 PR#5210)."""
+    said = sources(console, ("dup_labels",))
+    if not said and labels is None:
+        return Skip("no_evidence", {"missing": "labels, console"}) if console is None else None
+    count = labels.duplicates if labels else 0
+    if not said and not count:
+        return None
+    return Hit(
+        values={"case": "count" if count else None, "count": count or len(said)},
+        fixes=(Fix("drop"),),
+        evidence=(*said, *problems(labels, "rows twice"))[:3],
+    )
+
+
+@rule("data.dup_same_bbox@foreign", Severity.MEDIUM)
+def dup_same_bbox(labels: LabelFiles) -> Verdict:
+    """Different polygons with one bounding box: the loader takes them for duplicates and drops all but one."""
+    return _count(labels, labels.same_bbox, "box of another", (Fix("merge"),))
+
+
+@rule("data.mixed_seg_box@foreign", Severity.CRITICAL)
+def mixed_seg_box(labels: LabelFiles | None, console: Console | None) -> Verdict:
+    """Box rows stand among polygon rows: the loader then drops all polygons and treats the set as boxes."""
+    said = sources(console, ("mixed_labels",))
+    if labels is None and console is None:
+        return Skip("no_evidence", {"missing": "labels, console"})
+    mixed = labels is not None and labels.box_rows > 0 and labels.polygon_rows > 0 and labels.kpt_rows == 0
+    if not said and not mixed:
+        return None
+    return Hit(
+        values={
+            "case": "count" if mixed else None,
+            "boxes": labels.box_rows if labels else None,
+            "polygons": labels.polygon_rows if labels else None,
+        },
+        fixes=(Fix("convert"), Fix("remove")),
+        evidence=(*said[:1], *problems(labels, "boxes among")),
+        # A detection training never uses the polygons.
+        severity=Severity.CRITICAL if mixed or said else None,
+    )
+
+
+@rule("data.polygon_invalid@foreign", Severity.MEDIUM)
+def polygon_invalid(labels: LabelFiles) -> Verdict:
+    """A polygon has fewer than three different points."""
+    return _count(labels, labels.few_points, "points", (Fix("repair"),), of=labels.polygon_rows)
+
+
+@rule("data.double_annotation@foreign", Severity.MEDIUM)
+def double_annotation(labels: LabelFiles, *, min_share: float = 0.01) -> Verdict:
+    """The same object is annotated twice: boxes of one class that overlap by 0.9 and more. min_share.
+
+    Of the rows; a single pair in many is chance.
+    """
+    if labels.doubles < max(1.0, min_share * labels.rows):
+        return None
+    return _count(labels, labels.doubles, "twice", (Fix("drop"),))
+
+
+@rule("data.pose_fullimage_boxes@foreign", Severity.CRITICAL)
+def fullimage(labels: LabelFiles, *, min_share: float = 0.8, min_rows: int = 3) -> Verdict:
+    """Pose boxes are dummies of the whole image: the assignment and the keypoint score (OKS) use the box.
+
+    min_share: of the rows with keypoints, min_rows of them at least; a single close-up may fill its image.
+    """
+    if not labels.kpt_rows:
+        return Skip("no_keypoints")
+    if labels.full_image < min_rows or labels.full_image < min_share * labels.kpt_rows:
+        return None
+    return Hit(
+        values={"count": labels.full_image, "of": labels.kpt_rows}, fixes=(Fix("boxes"),), evidence=(Source("labels"),)
+    )
+
+
+@rule("data.kpt_sparse@foreign", Severity.MEDIUM)
+def kpt_sparse(labels: LabelFiles, *, max_hidden: float = 0.5) -> Verdict:
+    """Keypoints are mostly missing or invisible. max_hidden: more than half have visibility 0."""
+    if not labels.kpt_points:
+        return Skip("no_keypoints")
+    share = labels.kpt_hidden / labels.kpt_points
+    return (
+        Hit(values={"share": share, "count": labels.kpt_hidden}, fixes=(Fix("annotate"),), evidence=(Source("labels"),))
+        if share > max_hidden
+        else None
+    )
+
+
+@rule("data.kpt_out@foreign", Severity.MEDIUM)
+def kpt_out(labels: LabelFiles) -> Verdict:
+    """Keypoints outside the image."""
+    return (
+        _count(labels, labels.kpt_out, "keypoint", (Fix("repair"),), of=labels.kpt_points)
+        if labels.kpt_points
+        else Skip("no_keypoints")
+    )
+
+
+@rule("data.flip_idx_missing@foreign", Severity.MEDIUM)
+def flip_idx(data: DataYaml, args: TrainArgs | None) -> Verdict:
+    """Several keypoints and flip augmentation without flip_idx.
+
+    Left and right are mixed up, or Ultralytics switches flips off.
+    """
+    if not data.kpt_shape:
+        return Skip("no_keypoints")
+    flips = [args.get(n, d) if args else d for n, d in (("fliplr", 0.5), ("flipud", 0.0))]
+    if data.flip_idx or data.kpt_shape[0] < 2 or not any(isinstance(v, (int, float)) and v > 0 for v in flips):
+        return None
+    return Hit(
+        values={"points": data.kpt_shape[0]},
+        fixes=(Fix("add"), Fix("no_flip", {"fliplr": 0.0})),
+        evidence=(Source(data.file),),
+    )

@@ -1,0 +1,207 @@
+"""data.*: what the loader's messages, listings and tables say of a data set."""
+
+from diag.model.curves import Curves
+from diag.model.evidence import Console, Dataset
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import DataYaml, LabelFiles, Notes, Tables, TrainLog
+from diag.rules.base import rule
+from diag.rules.facts import noted, sources
+from diag.rules.label_facts import ignored
+
+_BAD_IMAGE = (
+    "cannot identify|truncated|Corrupt JPEG|invalid image|image size|not a .* file|broken data|decoder|Unsupported"
+    "|No such file|invalid format"
+)
+
+
+@rule("data.corrupt_images@foreign", Severity.HIGH)
+def corrupt_images(console: Console, log: TrainLog | None) -> Verdict:
+    """Images can't be decoded or are truncated.
+
+    A scan's "corrupt" counts images left out for bad labels, too; only reasons that speak of the image count.
+    """
+    said = ignored(
+        console,
+        _BAD_IMAGE,
+    )
+    if not said:
+        return None
+    return Hit(
+        values={"count": len(said)},
+        fixes=(Fix("replace"),),
+        evidence=said[:3],
+        severity=Severity.MEDIUM if all("restored" in s.text for s in said) else None,
+    )
+
+
+@rule("data.path_mismatch@foreign", Severity.CRITICAL)
+def path_mismatch(console: Console | None, log: TrainLog | None, notes: Notes | None, data: DataYaml | None) -> Verdict:
+    """Labels are not found because of the folder layout.
+
+    They are looked for by replacing the last /images/ of a path with /labels/. yolov5#13610, #11085: images are
+    read, not one label is, and either label files exist elsewhere or no image path has an images folder.
+    """
+    if console is None and log is None:
+        return Skip("no_evidence", {"missing": "console, log"})
+    bare = [s for s in log.scans if s.total and not s.labelled and s.background + (s.missing or 0)] if log else []
+    said = sources(console, ("no_labels",))
+    if not bare and not said:
+        return None
+    exist = noted(notes, r"\.txt\b.{0,40}(?:\d|non-empty)|labels?[\\/].{0,60}\.txt|^\s*\d+ \.txt")
+    images = noted(notes, r"\.(?:png|jpe?g|bmp|tiff?|webp)\b")
+    odd = bool(images) and not any("/images/" in s.text.replace("\\", "/") for s in images)
+    path = data.train if data else bare[0].path if bare else ""
+    odd = odd or (
+        bool(path) and not path.endswith(".txt") and "images" not in path.replace("\\", "/").split("/") and not images
+    )
+    if not exist and not odd:
+        return None
+    return Hit(
+        values={"case": "layout" if odd else None, "images": bare[0].total if bare else None, "path": path or None},
+        fixes=(Fix("layout"), Fix("cache")),
+        evidence=(*said[:1], *images[:1], *exist[:1]),
+        confidence=Confidence.HIGH if exist else Confidence.MEDIUM,
+    )
+
+
+@rule("data.cls_folder_mismatch@foreign", Severity.CRITICAL)
+def cls_folders(console: Console | None, notes: Notes | None) -> Verdict:
+    """Classification splits have different class folders.
+
+    Ids follow the sorted folder names of each split (ultralytics#13936, #9135).
+    """
+    said = sources(console, ("class_folders",))
+    folders = _class_folders(notes)
+    sizes = {split: names for split, names in folders.items() if names}
+    differ = len(set(sizes.values())) > 1
+    if console is None and notes is None:
+        return Skip("no_evidence", {"missing": "console, notes"})
+    if not said and not differ:
+        return None
+    missing = sorted(frozenset().union(*sizes.values()) - frozenset.intersection(*sizes.values())) if differ else []
+    return Hit(
+        values={"case": "named" if missing else None, "missing": ", ".join(missing[:5])},
+        fixes=(Fix("same"), Fix("update")),
+        evidence=(*said[:2], *noted(notes, r"^(?:train|val|test)\w*: ", limit=1)),
+    )
+
+
+@rule("data.cls_sort_order@foreign", Severity.LOW)
+def cls_order(notes: Notes) -> Verdict:
+    """Class ids follow the text order of the folder names: 0, 180, 270, 90."""
+    for split, names in _class_folders(notes).items():
+        if len(names) > 1 and all(n.isdigit() for n in names):
+            order = sorted(names)
+            if [int(n) for n in order] != sorted(int(n) for n in order):
+                return Hit(
+                    values={"order": ", ".join(order[:8]), "split": split},
+                    fixes=(Fix("pad"),),
+                    evidence=noted(notes, rf"^{split}", limit=1),
+                )
+    return None
+
+
+def _class_folders(notes: Notes | None) -> dict[str, frozenset[str]]:
+    """`train: a b c` lines of a folder listing."""
+    found: dict[str, frozenset[str]] = {}
+    for note in notes.find(r"^(?:train|val|valid|test)[/\\]?: ", file="tree|ls|dir|folder") if notes else ():
+        split, _, rest = note.text.partition(":")
+        names = [n for n in rest.replace(",", " ").split() if "." not in n]
+        if len(names) > 1:
+            found[split.strip("/\\")] = frozenset(names)
+    return found
+
+
+@rule("data.val_equals_train@foreign", Severity.HIGH, explained_by=("data.no_images",))
+def val_equals_train(data: DataYaml) -> Verdict:
+    """Train and val are the same images: the score says nothing about new ones.
+
+    The coco8 and coco128 demos do so on purpose.
+    """
+    if not data.train or not data.val:
+        return Skip("split_missing")
+    if (
+        data.train.rstrip("/\\") != data.val.rstrip("/\\")
+        or "coco128" in data.root + data.train
+        or "coco8" in data.root + data.train
+    ):
+        return None
+    return Hit(values={"path": data.train}, fixes=(Fix("split"),), evidence=(Source(data.file),))
+
+
+@rule("data.class_imbalance@foreign", Severity.HIGH)
+def class_imbalance(
+    dataset: Dataset | None,
+    labels: LabelFiles | None,
+    tables: Tables | None,
+    data: DataYaml | None,
+    *,
+    min_ratio: float = 50.0,
+    few: int = 20,
+    min_rows: int = 100,
+) -> Verdict:
+    """Classes differ by orders of magnitude, or some have almost no instances.
+
+    min_ratio: the most against the least frequent class; few: instances with which a class can't be learned
+    (Ultralytics advises 10000 per class, ultralytics#20259). min_rows: in total. COCO itself differs by 1 to
+    1300, but its rarest class has 200.
+    """
+    counts = _class_counts(dataset, labels, tables)
+    if counts is None or len(counts) < 2 or sum(counts.values()) < min_rows:
+        return Skip("no_class_counts")
+    rare = {n: c for n, c in counts.items() if c < few}
+    most, least = max(counts.values()), min(counts.values())
+    if not rare or most < min_ratio * max(1, least):
+        return None
+    name = min(counts, key=lambda n: counts[n])
+    return Hit(
+        values={
+            "most": most,
+            "least": least,
+            "top": max(counts, key=lambda n: counts[n]),
+            "name": name,
+            "rare": len(rare),
+            "classes": len(counts),
+            "few": few,
+        },
+        fixes=(Fix("collect"), Fix("merge"), Fix("per_class")),
+        evidence=(Source(tables.tables[0].file if tables and not dataset else data.file if data else "data.json"),),
+    )
+
+
+def _class_counts(dataset: Dataset | None, labels: LabelFiles | None, tables: Tables | None) -> dict[str, int] | None:
+    if dataset is not None and dataset.class_counts:
+        return {dataset.names.get(i, str(i)): n for i, n in dataset.class_counts.items()}
+    table = tables.having(r"^(?:class|name|label)", r"^(?:instances|count|objects|boxes|n)$") if tables else None
+    if table is not None:
+        names = table.texts(table.find(r"^(?:name|label)") or table.find("^class"))
+        numbers = table.numbers(r"^(?:instances|count|objects|boxes|n)$")
+        return {n: int(c) for n, c in zip(names, numbers, strict=True) if n.lower() not in {"all", "total"} and c >= 0}
+    return {str(i): n for i, n in labels.class_counts.items()} if labels and labels.class_counts else None
+
+
+@rule("data.val_shift@foreign", Severity.MEDIUM)
+def val_shift(dataset: Dataset | None, curves: Curves | None, tables: Tables | None, *, factor: float = 3.0) -> Verdict:
+    """Validation images differ from the training images in objects per image. factor: between the two means."""
+    if dataset is not None:
+        each = {n: s.instances / s.labelled for n, s in dataset.splits.items() if n in {"train", "val"} and s.labelled}
+    else:
+        table = tables.having("^split$", "mean_objects|objects_per_image|mean_instances") if tables else None
+        if table is None:
+            return Skip("no_evidence", {"missing": "dataset, tables"})
+        each = dict(
+            zip(
+                table.texts(table.find("^split$")),
+                table.numbers("mean_objects|objects_per_image|mean_instances"),
+                strict=True,
+            )
+        )
+    train, val = each.get("train", 0.0), each.get("val", 0.0)
+    if train <= 0 or val <= 0 or max(train, val) < factor * min(train, val):
+        return None
+    return Hit(
+        values={"train": train, "val": val},
+        fixes=(Fix("resplit"),),
+        evidence=(Source("data.json"),),
+        confidence=Confidence.MEDIUM,
+    )

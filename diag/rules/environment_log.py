@@ -1,0 +1,237 @@
+"""env.* and hw.*: versions, drivers, several GPUs and the container, by their own words."""
+
+import re
+from itertools import permutations
+from statistics import median
+
+from diag.model.curves import Curves
+from diag.model.evidence import Console, Peers
+from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
+from diag.model.foreign import Notes, Tables, TrainLog
+from diag.model.hardware import Baseline
+from diag.rules.base import rule
+from diag.rules.facts import noted, sources, table_source
+
+_LOW_LINK = (
+    r"(?:PCIe?|link).{0,30}(?:gen|speed)\D{0,20}(?:1\b|2\.5 ?GT)|2\.5 ?GT/s.{0,20}(?:downgraded|width)"
+    r"|pcie\.link\.gen\.current\D*1\b"
+)
+
+
+def _said(console: Console, kinds: tuple[str, ...], fixes: tuple[Fix, ...]) -> Verdict:
+    said = sources(console, kinds)
+    return Hit(values={"line": said[0].text}, fixes=fixes, evidence=said) if said else None
+
+
+@rule("env.driver_old", Severity.CRITICAL)
+def driver_old(console: Console) -> Verdict:
+    """The driver is older than the CUDA runtime of torch needs, or its library and kernel module differ
+
+    After an update.
+    """
+    return _said(console, ("driver_old",), (Fix("driver"), Fix("image")))
+
+
+@rule("env.no_kernel", Severity.CRITICAL)
+def no_kernel(console: Console) -> Verdict:
+    """The GPU's compute capability is not in torch's list: too new or too old for this wheel."""
+    return _said(console, ("no_kernel",), (Fix("wheel"),))
+
+
+@rule("env.torchvision_mismatch", Severity.CRITICAL)
+def torchvision(console: Console, notes: Notes | None, log: TrainLog | None) -> Verdict:
+    """torch and torchvision come from different builds: training runs, the first NMS of the validation fails.
+
+    ultralytics#520, #1774, #5059, yolov5#281: a CPU build of torchvision beside a CUDA torch has no CUDA operators.
+    """
+    said = sources(console, ("torchvision",))
+    if not said:
+        return None
+    torch = (notes.packages.get("torch") if notes else None) or (log.torch if log else "")
+    vision = notes.packages.get("torchvision") if notes else None
+    return Hit(
+        values={"case": "versions" if torch and vision else None, "torch": torch, "vision": vision},
+        fixes=(Fix("same_index"),),
+        evidence=(*said[:1], *noted(notes, "^torchvision", limit=1)),
+    )
+
+
+@rule("env.nccl_timeout_scan", Severity.HIGH)
+def nccl_timeout(console: Console, log: TrainLog | None) -> Verdict:
+    """DDP ranks timed out while rank 0 scanned labels or cached images: no training step had been made."""
+    said = sources(console, ("nccl_timeout",))
+    if not said or (log is not None and (log.epochs or log.parts)):
+        return None
+    if log is None or not (log.scans or log.caches):
+        return None
+    return Hit(
+        values={"images": log.scans[0].total if log.scans else None, "case": "images" if log.scans else None},
+        fixes=(Fix("build_cache"), Fix("timeout")),
+        evidence=(*said[:1], *(Source(s.file, s.line) for s in log.scans[:1])),
+    )
+
+
+@rule("env.nccl_hang_p2p", Severity.CRITICAL)
+def nccl_hang(
+    console: Console | None,
+    tables: Tables | None,
+    notes: Notes | None,
+    log: TrainLog | None,
+    *,
+    min_util: float = 95.0,
+    max_power: float = 0.45,
+) -> Verdict:
+    """DDP hangs in NCCL's peer-to-peer though utilisation reads 100 %.
+
+    Kernels spin, so power stays low and nothing moves. nccl-tests#117, pytorch-lightning#19425. min_util:
+    percent, in the median; max_power: of the limit: a training that computes draws 70 % and more. No epoch has
+    begun. That it starts with NCCL_P2P_DISABLE=1 settles it without telemetry.
+    """
+    if console is None and notes is None:
+        return Skip("no_evidence", {"missing": "console, notes"})
+    several = sources(console, ("nccl",)) or noted(notes, r"NCCL|nproc|[2-9]x |CUDA:0,1")
+    if not several or (log is not None and log.epochs):
+        return None
+    util, power, limit = (
+        (tables.series(c) for c in ("gpu_util", "^power(?:_draw)?(?:_w)?$", "power_limit")) if tables else ((), (), ())
+    )
+    spins = bool(util and power and limit) and median(util) >= min_util and median(power) <= max_power * median(limit)
+    cured = noted(notes, r"NCCL_P2P_DISABLE=1.{0,40}(?:start|work|train|ok|run|fine)")
+    if not spins and not cured:
+        return None
+    return Hit(
+        values={
+            "case": "spins" if spins else None,
+            "util": median(util) / 100 if util else None,
+            "power": median(power) / median(limit) if spins else None,
+        },
+        fixes=(Fix("p2p"), Fix("iommu")),
+        evidence=(*several[:1], *cured[:1], *table_source(tables, "power_w")),
+    )
+
+
+@rule("env.pcie_idle_ok@foreign", Severity.INFO)
+def pcie_idle(notes: Notes | None, tables: Tables | None, *, max_util: float = 10.0) -> Verdict:
+    """The PCIe link reads low because the GPU is idle: cards lower the link to save power; not a fault. max_util.
+
+    Percent, in the median.
+    """
+    gen, util = (tables.series(r"pcie.*gen|link_gen"), tables.series("gpu_util")) if tables else ((), ())
+    said = noted(
+        notes,
+        _LOW_LINK,
+    )
+    idle_noted = noted(notes, r"\bidle\b|util\w*\W{0,3}0 ?%|P8\b")
+    if not gen and not said:
+        return Skip("not_said", {"what": "pcie link"})
+    low = [u for g, u in zip(gen, util, strict=False) if g <= 1]
+    busy = [g for g, u in zip(gen, util, strict=False) if u > 50]
+    idle = bool(low) and median(low) <= max_util and all(g > 1 for g in busy)
+    if not idle and not (said and not gen and (idle_noted or (util and median(util) <= max_util))):
+        return None
+    return Hit(
+        values={"case": "both" if busy else None, "loaded": max(busy, default=None)},
+        fixes=(Fix("under_load"),),
+        evidence=said or table_source(tables, "pcie|link_gen"),
+    )
+
+
+@rule(
+    "env.hung_worker_exit",
+    Severity.HIGH,
+    explained_by=("mem.shm_small", "mem.ram_oom_killed", "mem.pagefile", "mem.ram_cache_too_big", "mem.map_count"),
+)
+def worker_exit(console: Console) -> Verdict:
+    """A loader worker died (signal, import, spawn without a main guard) and the run stopped."""
+    return _said(console, ("worker_died",), (Fix("main_guard"), Fix("in_process", {"workers": 0})))
+
+
+@rule("env.workspace_unwritable", Severity.CRITICAL)
+def unwritable(console: Console, curves: Curves | None) -> Verdict:
+    """The output folder can't be written by the user of the process.
+
+    A label cache that is not saved is another, harmless thing.
+    """
+    said = tuple(
+        s
+        for s in sources(console, ("denied",), limit=20)
+        if not re.search(r"\.cache|\.npy|settings|Fonts?|Arial", s.text)
+    )
+    if not said or curves is not None:
+        return None
+    return Hit(values={"line": said[0].text}, fixes=(Fix("owner"),), evidence=said[:2])
+
+
+@rule("env.version_changed", Severity.HIGH)
+def version_changed(log: TrainLog | None, console: Console | None, peers: Peers | None) -> Verdict:
+    """A run was continued with another library version than it was started with (ultralytics#16678).
+
+    Its banners differ and it was resumed; or of two runs of as many planned epochs one goes on where the other ended.
+    """
+    if log is None and peers is None:
+        return Skip("no_evidence", {"missing": "log, peers"})
+    logs = {n: r.log for n, r in peers.runs.items() if r.log is not None and r.log.epochs} if peers else {}
+    for (a, one), (b, two) in permutations(logs.items(), 2):
+        goes_on = one.epochs[-1].epoch < two.epochs[0].epoch and one.epochs[-1].planned == two.epochs[0].planned
+        if goes_on and one.versions and two.versions and one.versions[-1] != two.versions[-1]:
+            values: dict[str, Value] = {"first": one.versions[-1], "last": two.versions[-1]}
+            return Hit(values=values, fixes=(Fix("pin"),), evidence=(Source(a), Source(b)))
+    if log is None or len(log.versions) < 2:
+        return None
+    resumed = sources(console, ("resume",))
+    if not resumed:
+        return None
+    return Hit(
+        values={"first": log.versions[0], "last": log.versions[-1]},
+        fixes=(Fix("pin"),),
+        evidence=(*resumed[:1], Source(log.file)),
+    )
+
+
+@rule("hw.xid", Severity.CRITICAL)
+def xid(console: Console) -> Verdict:
+    """The driver logged an Xid error: the GPU or its driver failed.
+
+    79 is a card that fell off the bus, 48, 63, 94 and 95 memory, 13 and 31 mostly the program.
+    """
+    said = sources(console, ("xid",))
+    if not said:
+        return None
+    found = re.search(r"Xid(?: ?\([^)]*\))?: ?(\d+)", said[0].text)
+    code = int(found[1]) if found else None
+    kind = {
+        79: "bus",
+        48: "memory",
+        63: "memory",
+        64: "memory",
+        94: "memory",
+        95: "memory",
+        13: "program",
+        31: "program",
+        43: "program",
+    }
+    return Hit(
+        values={"case": kind.get(code or 0), "code": code, "line": said[0].text},
+        fixes=(Fix("reset"), Fix("check")),
+        evidence=said,
+    )
+
+
+@rule("hw.ecc_errors", Severity.CRITICAL)
+def ecc(console: Console | None, baseline: Baseline | None) -> Verdict:
+    """Uncorrected memory errors, or a row remap is pending: results can't be trusted until the GPU is reset."""
+    if console is None and baseline is None:
+        return Skip("no_evidence", {"missing": "console, baseline"})
+    said = sources(console, ("ecc",))
+    bad = (
+        [g for g in baseline.gpus if g.ecc_uncorrected or g.remap_pending or g.remap_failed or g.retired_pending]
+        if baseline
+        else []
+    )
+    if not said and not bad:
+        return None
+    return Hit(
+        values={"gpu": bad[0].name if bad else None, "case": "gpu" if bad else None},
+        fixes=(Fix("reset"), Fix("replace")),
+        evidence=said or (Source("baseline.json"),),
+    )

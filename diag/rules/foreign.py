@@ -1,0 +1,187 @@
+"""speed.* and mem.* from telemetry and stage tables that other tools recorded.
+
+These ids are also answered from this project's own counters; a table of somebody else's is all that is read here.
+"""
+
+import itertools
+from statistics import median
+
+from diag.model.evidence import Console, Phases
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import Tables, TrainLog
+from diag.model.run import TrainArgs
+from diag.rules.base import rule
+from diag.rules.facts import low_and_high, on_cpu, ram_cache, table_source
+
+
+@rule("speed.storage_slow@foreign", Severity.HIGH, explained_by=("speed.storage_remote", "speed.ram_cache_swapping"))
+def storage_slow(
+    tables: Tables, phases: Phases | None, *, min_iowait: float = 25.0, max_swap_gb: float = 1.0
+) -> Verdict:
+    """Loader time is spent reading files.
+
+    min_iowait: a quarter of all CPU time waits for the disk; a healthy loader on a local SSD shows 0 to 5 %.
+    max_swap_gb: with swap in use the disk is busy with memory, not with images.
+    """
+    iowait, swap = tables.series("iowait"), tables.series("swap.*gb|swap_used")
+    if not iowait:
+        return Skip("no_column", {"column": "iowait_pct"})
+    if median(iowait) < min_iowait or (swap and median(swap) >= max_swap_gb):
+        return None
+    read = tables.series("disk_read")
+    return Hit(
+        values={"iowait": median(iowait) / 100, "read_mb_s": median(read) if read else None},
+        fixes=(Fix("local_disk"), Fix("cache", {"cache": "disk"})),
+        evidence=table_source(tables, "iowait"),
+        confidence=Confidence.MEDIUM,
+    )
+
+
+@rule("speed.decode_bound@foreign", Severity.MEDIUM)
+def decode_bound(tables: Tables, *, min_share: float = 0.5) -> Verdict:
+    """Loader time is spent decoding images. min_share: of the seconds that read, decode and augment take together."""
+    return _loader_part(tables, "decode", min_share, (Fix("smaller_images"), Fix("cache", {"cache": "ram"})))
+
+
+@rule("speed.augment_bound@foreign", Severity.MEDIUM)
+def augment_bound(tables: Tables, *, min_share: float = 0.5) -> Verdict:
+    """Loader time is spent in augmentation. min_share: of the seconds that read, decode and augment take together."""
+    return _loader_part(tables, "augment", min_share, (Fix("cheaper"), Fix("more_workers")))
+
+
+@rule("speed.loader_long_tail@foreign", Severity.MEDIUM)
+def loader_long_tail(
+    tables: Tables, *, min_ratio: float = 5.0, min_share: float = 0.2, min_batches: int = 20
+) -> Verdict:
+    """Data wait has a long tail: many fast batches, a few very slow ones.
+
+    min_ratio: the slowest hundredth against the median; Pareto-like fetch times stand for single slow files
+    (pytorch#13246 and torchvision's decode tables). min_share: the slowest twentieth holds this part of all waiting.
+    """
+    waits = sorted(tables.series("^(?:data_?wait|fetch|data_time|wait)_?(?:s|ms)?$"))
+    if len(waits) < min_batches or tables.having("^phase$") is not None:
+        return Skip("too_few_steps", {"have": len(waits), "need": min_batches})
+    p50, p99 = median(waits), waits[min(len(waits) - 1, round(len(waits) * 0.99))]
+    tail = sum(waits[-max(1, len(waits) // 20) :]) / (sum(waits) or 1.0)
+    if p99 < min_ratio * p50 or tail < min_share:
+        return None
+    return Hit(
+        values={"ratio": p99 / p50 if p50 else None, "tail": tail, "batches": len(waits)},
+        fixes=(Fix("slow_files"), Fix("prefetch")),
+        evidence=table_source(tables, "wait|fetch|data_time"),
+    )
+
+
+@rule("speed.raise_workers@foreign", Severity.MEDIUM, explained_by=("speed.loader_single_core", "speed.storage_remote"))
+def raise_workers(tables: Tables, args: TrainArgs | None, console: Console | None, *, min_gain: float = 1.2) -> Verdict:
+    """More loader workers would help: a sweep of worker counts still gets faster at its upper end.
+
+    min_gain: the best count against the one in use. On the CPU the model is the limit, not the loader.
+    """
+    sweep = tables.having("workers", "s_per_it|it_per_s|images_per_s|img_s|epoch_s")
+    if sweep is None:
+        return Skip("no_column", {"column": "workers"})
+    if on_cpu(args, None, console):
+        return None
+    rate = sweep.find("it_per_s|images_per_s|img_s")
+    cost = (
+        [1 / v if v else 0.0 for v in sweep.numbers(f"^{rate}$")] if rate else list(sweep.numbers("s_per_it|epoch_s"))
+    )
+    points = [(int(w), c) for w, c in zip(sweep.numbers("workers"), cost, strict=False) if w >= 0 and c > 0]
+    if len(points) < 2:
+        return Skip("too_few_steps", {"have": len(points), "need": 2})
+    used = args.get("workers") if args else None
+    now = next((c for w, c in points if w == used), points[0][1])
+    best_workers, best = min(points, key=lambda item: (item[1], item[0]))
+    if now / best < min_gain or (isinstance(used, int) and best_workers <= used):
+        return None
+    return Hit(
+        values={"workers": best_workers, "gain": now / best - 1},
+        fixes=(Fix("workers", {"workers": best_workers}),),
+        evidence=(Source(sweep.file),),
+    )
+
+
+@rule("speed.ddp_straggler@foreign", Severity.HIGH)
+def ddp_straggler(tables: Tables, *, min_ratio: float = 1.25) -> Verdict:
+    """One rank is slower than the others. min_ratio.
+
+    Its own step time (without waiting for others) over their median.
+    """
+    table = tables.having("^rank$", "step|forward|compute|iter")
+    if table is None:
+        return Skip("no_column", {"column": "rank"})
+    times = table.numbers("compute|forward|step|iter")
+    ranks: dict[str, list[float]] = {}
+    for rank, seconds in zip(table.texts(table.find("^rank$")), times, strict=True):
+        if seconds > 0:
+            ranks.setdefault(rank, []).append(seconds)
+    if len(ranks) < 2:
+        return None
+    means = {rank: median(v) for rank, v in ranks.items()}
+    slow = max(means, key=lambda rank: means[rank])
+    rest = median(v for rank, v in means.items() if rank != slow)
+    if means[slow] < min_ratio * rest:
+        return None
+    return Hit(
+        values={"rank": slow, "ratio": means[slow] / rest}, fixes=(Fix("look_at_rank"),), evidence=(Source(table.file),)
+    )
+
+
+@rule("mem.ram_growth@foreign", Severity.HIGH, explained_by=("mem.ram_cache_too_big", "speed.worker_respawn"))
+def ram_growth(
+    tables: Tables, args: TrainArgs | None, log: TrainLog | None, *, min_rise: float = 0.15, min_points: int = 8
+) -> Verdict:
+    """Host memory rises steadily.
+
+    Copies of Python objects in loader workers (pytorch#13246) or a nightly build (ultralytics#14150). min_rise:
+    by this share of where it started, and never going back: a saw-tooth per epoch is workers that start and
+    end. While images are being cached the rise is the cache.
+    """
+    if log is not None and any(c.done < c.total for c in log.caches):
+        return None
+    ram = tables.series("ram_used|rss|mem(?:ory)?_used|host_mem")
+    if len(ram) < min_points:
+        return Skip("too_few_steps", {"have": len(ram), "need": min_points})
+    first, last = low_and_high(ram)
+    start = next((i for i, v in enumerate(ram) if v > first * 1.02), len(ram))
+    rising = ram[start:]
+    falls = sum(b < a * 0.99 for a, b in itertools.pairwise(rising))
+    if min(ram[-max(1, len(ram) // 4) :]) <= max(ram[: len(ram) // 2]):
+        return None  # it comes and goes
+    if last < first * (1 + min_rise) or len(rising) < min_points // 2 or falls > len(rising) // 10 or ram[-1] < last:
+        return None
+    if ram_cache(args, log) and len(rising) < len(ram) // 2:
+        return None
+    workers = args.get("workers") if args else None
+    nightly = log is not None and (".dev" in log.torch or "nightly" in log.torch)
+    return Hit(
+        values={
+            "case": "nightly" if nightly else None,
+            "rise": ram[-1] / first - 1,
+            "points": len(rising),
+            "torch": log.torch if log else None,
+        },
+        fixes=(
+            *((Fix("stable"),) if nightly else ()),
+            Fix("fewer_workers", {"workers": max(1, workers // 2)} if isinstance(workers, int) and workers > 1 else {}),
+            Fix("restart", {"resume": True}),
+        ),
+        evidence=table_source(tables, "ram_used|rss|mem(?:ory)?_used|host_mem"),
+        confidence=Confidence.MEDIUM,
+    )
+
+
+def _loader_part(tables: Tables, part: str, min_share: float, fixes: tuple[Fix, ...]) -> Verdict:
+    names = {
+        "read": r"^(?:read|io)_(?:s|ms)$",
+        "decode": r"^(?:decode|imread)_(?:s|ms)$",
+        "augment": r"^(?:aug\w*|transform\w*)_(?:s|ms)$",
+    }
+    seconds = {name: sum(tables.series(pattern)) for name, pattern in names.items()}
+    total = sum(seconds.values())
+    if not total or not seconds[part]:
+        return Skip("no_column", {"column": f"{part}_s"})
+    if seconds[part] / total < min_share:
+        return None
+    return Hit(values={"share": seconds[part] / total}, fixes=fixes, evidence=table_source(tables, names[part]))

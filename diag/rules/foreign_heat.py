@@ -1,0 +1,164 @@
+"""hw.* and speed.*: clocks, heat and CPU quotas in telemetry and captures that other tools recorded."""
+
+import re
+from statistics import median
+
+from diag.model.evidence import Console
+from diag.model.finding import Fix, Hit, Severity, Skip, Verdict
+from diag.model.foreign import Notes, Tables
+from diag.model.run import TrainArgs
+from diag.rules.base import rule
+from diag.rules.facts import low_and_high, noted, on_cpu, table_source
+
+_TEMP = r"(?:^|_)temp(?:erature)?(?:_c)?$|gpu_temp"
+_CLOCK = r"(?:sm|gpu|gr|graphics|core)_?clock|clock_?(?:sm|gpu|mhz)|sm_mhz"
+_REASONS = r"throttl|clocks?_?event|reasons?$"
+
+
+@rule("hw.thermal_throttle@foreign", Severity.CRITICAL)
+def thermal_throttle(tables: Tables, notes: Notes | None, *, hot_c: float = 83.0, min_drop: float = 0.12) -> Verdict:
+    """Clocks are held down by temperature.
+
+    hot_c: most NVIDIA boards begin to slow down between 83 and 88 C. min_drop: the SM clock in hot samples lies
+    this much below that in cool ones while the GPU is busy. The driver's own reason counts without both.
+    """
+    said = noted(
+        notes, r"(?:HW|SW) Thermal Slowdown\s*:\s*Active|thermal.{0,30}(?:throttl|slowdown).{0,12}(?:active|yes|true)"
+    )
+    temps, clocks = tables.series(_TEMP), tables.series(_CLOCK)
+    columns = [(t, c) for t in tables.tables if (c := t.find(_REASONS))]
+    reason = next((t for t, c in columns if any("thermal" in cell.lower() for cell in t.texts(c))), None)
+    drop = _hot_drop(tables, hot_c)
+    if not said and reason is None:
+        if not temps or not clocks:
+            return Skip("no_column", {"column": "temperature, clock"})
+        if drop < min_drop:
+            return None
+    return Hit(
+        values={"case": "clock" if drop >= min_drop else "reason", "temp": max(temps, default=None), "drop": drop},
+        fixes=(Fix("cooling"), Fix("power_limit")),
+        evidence=said or table_source(tables, _CLOCK) or table_source(tables, _REASONS),
+    )
+
+
+@rule("speed.thermal_throttle", Severity.CRITICAL, explained_by=("hw.thermal_throttle",))
+def thermal_speed(tables: Tables, *, hot_c: float = 83.0, min_drop: float = 0.12, min_loss: float = 0.10) -> Verdict:
+    """Throughput fell while temperature rose and clocks fell.
+
+    hot_c, min_drop: as for hw.thermal_throttle. min_loss: of the images (or batches) per second at the start.
+    """
+    speed = tables.series("images_per_s|img_s|it_per_s|throughput")
+    step = tables.series("^(?:s_per_it|step_s|step_ms|epoch_s)$")
+    speed = speed or tuple(1 / v for v in step if v > 0)
+    if not speed or not tables.series(_TEMP):
+        return Skip("no_column", {"column": "images_per_s, temperature"})
+    first, last = low_and_high(speed)
+    drop = _hot_drop(tables, hot_c)
+    if first <= 0 or 1 - last / first < min_loss or drop < min_drop:
+        return None
+    return Hit(
+        values={"loss": 1 - last / first, "drop": drop, "temp": max(tables.series(_TEMP))},
+        fixes=(Fix("cooling"), Fix("power_limit")),
+        evidence=table_source(tables, "images_per_s|img_s|it_per_s|throughput|s_per_it|step_"),
+    )
+
+
+@rule("hw.power_throttle@foreign", Severity.MEDIUM, explained_by=("hw.thermal_throttle",))
+def power_throttle(tables: Tables, notes: Notes | None, *, min_share: float = 0.97, min_drop: float = 0.15) -> Verdict:
+    """Clocks are held down by the power cap or brake.
+
+    min_share: of the limit, in the median; min_drop: the clock lies this much below its own maximum meanwhile.
+    """
+    said = noted(notes, r"(?:SW Power Cap|HW Power Brake\w*)\s*:\s*Active")
+    power, limit, clocks = (
+        tables.series("^power(?:_draw)?(?:_w)?$"),
+        tables.series("power_limit"),
+        tables.series(_CLOCK),
+    )
+    if not said and not (power and limit and clocks):
+        return Skip("no_column", {"column": "power_w, power_limit_w, clock"})
+    share = median(power) / median(limit) if power and limit and median(limit) > 0 else 0.0
+    drop = 1 - median(clocks) / max(clocks) if clocks and max(clocks) > 0 else 0.0
+    if not said and (share < min_share or drop < min_drop):
+        return None
+    return Hit(
+        values={"case": "measured" if share else "reason", "share": share, "drop": drop},
+        fixes=(Fix("power_limit"),),
+        evidence=said or table_source(tables, "power"),
+    )
+
+
+@rule("speed.cpu_oversubscription@foreign", Severity.CRITICAL)
+def cpu_oversubscription(
+    tables: Tables | None,
+    notes: Notes | None,
+    args: TrainArgs | None,
+    console: Console | None,
+    *,
+    min_throttled: float = 0.25,
+    min_ratio: float = 2.0,
+) -> Verdict:
+    """Threads or workers exceed the CPUs that the process may use, and the cgroup is throttled.
+
+    min_throttled: of the cgroup's periods. min_ratio: runnable threads (load) for each CPU of the quota; a GPU
+    run only, as training on the CPU loads all cores by itself.
+    """
+    if tables is None and notes is None:
+        return Skip("no_evidence", {"missing": "tables, notes"})
+    periods = _count(notes, r"nr_periods\D{1,4}(\d+)"), _count(notes, r"nr_throttled\D{1,4}(\d+)")
+    share = periods[1] / periods[0] if periods[0] and periods[1] is not None else 0.0
+    held = tables.series("nr_throttled|throttled") if tables else ()
+    cores = _quota(notes) or max(
+        tables.series("cpus?(?:_quota|_effective|_limit)|cores_(?:quota|limit)") if tables else (), default=0.0
+    )
+    load = tables.series("load1|load_?avg|threads_running|procs_running") if tables else ()
+    ratio = median(load) / cores if load and cores else 0.0
+    rising = len(held) > 1 and held[-1] > held[0]
+    workers = args.get("workers") if args else None
+    crowded = isinstance(workers, int) and cores > 0 and workers > 2 * cores
+    if on_cpu(args, None, console) or not (share >= min_throttled or (rising and (crowded or ratio >= min_ratio))):
+        return None
+    few = max(1, int(cores)) if cores else 2
+    return Hit(
+        values={
+            "case": "quota" if cores else "unknown",
+            "share": share,
+            "cores": cores or None,
+            "load": median(load) if load else None,
+            "workers": str(workers) if workers is not None else None,
+        },
+        fixes=(Fix("workers", {"workers": few}), Fix("threads")),
+        evidence=noted(notes, r"nr_throttled|cpu\.max|cfs_quota")
+        or (table_source(tables, "throttled|load") if tables else ()),
+    )
+
+
+def _quota(notes: Notes | None) -> float:
+    """CPUs by cpu.max (`200000 100000`) or cfs_quota; 0 where there is no limit."""
+    for pattern in (r"cpu\.max\D{0,4}(\d+)[ /]+(\d+)", r"^(\d{4,7}) (\d{4,7})$"):
+        quota, period = _count(notes, pattern), _count(notes, pattern, group=2)
+        if quota and period:
+            return quota / period
+    quota, period = _count(notes, r"cfs_quota_us\D{1,4}(\d+)"), _count(notes, r"cfs_period_us\D{1,4}(\d+)")
+    return quota / (period or 100000.0) if quota else _count(notes, r"--cpus[= ]([\d.]+)") or 0.0
+
+
+def _count(notes: Notes | None, pattern: str, *, group: int = 1) -> float | None:
+    for note in notes.find(pattern) if notes is not None else ():
+        found = re.search(pattern, note.text, re.I)
+        if found:
+            return float(found[group])
+    return None
+
+
+def _hot_drop(tables: Tables, hot_c: float) -> float:
+    """How far the median clock of hot, busy samples lies below the best of the cool ones."""
+    table = tables.having(_TEMP, _CLOCK)
+    if table is None:
+        return 0.0
+    pairs = [(t, c) for t, c in zip(table.numbers(_TEMP), table.numbers(_CLOCK), strict=True) if t > 0 and c > 0]
+    hot, cool = [c for t, c in pairs if t >= hot_c], [c for t, c in pairs if t < hot_c]
+    if len(hot) < 3:
+        return 0.0
+    best = median(sorted(cool)[-max(1, len(cool) // 2) :]) if cool else max(c for _, c in pairs)
+    return max(0.0, 1 - median(hot) / best)

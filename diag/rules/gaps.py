@@ -1,0 +1,176 @@
+"""train.*: what the metrics say beside the losses: gaps between heads, splits and thresholds."""
+
+import math
+
+from diag.model.curves import Curves
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.rules.base import rule
+from diag.stats import mean
+
+_UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.collapse", "train.incomplete")
+
+
+@rule("train.val_gap", Severity.MEDIUM, explained_by=("data.train_val_leak", "train.mixed_runs", "train.overfit"))
+def val_gap(
+    curves: Curves,
+    *,
+    min_epochs: int = 5,
+    ratio: float = 2.0,
+    high_ratio: float = 2.4,
+    max_val_fall: float = 0.4,
+    train_fall: float = 0.25,
+    max_score: float = 0.7,
+) -> Verdict:
+    """Training losses fall, the validation loss stays far above them and the score does not follow.
+
+    Ratio alone says little (augmentation moves it, the YOLOv9 repository scales validation losses): the
+    validation loss has also fallen by less than max_val_fall of its start while the training loss fell by
+    train_fall or more, and the score ended below max_score. ratio: no healthy one of 96 public runs had more
+    than 1.5; high_ratio: high from there on.
+    """
+    if curves.rows < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    if not curves.best_at or not curves.train_last > 0 or not curves.val_last > 0:
+        return Skip("no_losses")
+    now = curves.val_last / curves.train_last
+    start = mean(curves.val_sum[: curves.window])
+    fall = 1 - curves.val_last / start if start > 0 else math.nan
+    if now < ratio or not fall <= max_val_fall or not curves.train_fall >= train_fall or curves.last >= max_score:
+        return None
+    return Hit(
+        values={
+            "ratio": now,
+            "train_fall": curves.train_fall,
+            "val_fall": fall,
+            "last": curves.last,
+            "metric": curves.metric_name,
+        },
+        fixes=(Fix("compare_splits"), Fix("augment"), Fix("more_data")),
+        evidence=(Source(curves.file, curves.line(curves.rows)),),
+        severity=Severity.HIGH if now >= high_ratio else None,
+    )
+
+
+@rule(
+    "train.plateau",
+    Severity.MEDIUM,
+    explained_by=("train.overfit", "train.converged_ok", "train.incomplete", "train.early_peak", *_UNLEARNED),
+)
+def plateau(
+    curves: Curves,
+    *,
+    min_epochs: int = 10,
+    max_gain: float = 0.03,
+    low_score: float = 0.3,
+    fair_score: float = 0.6,
+    noise_factor: float = 2.0,
+) -> Verdict:
+    """No improvement for a long time, at a score that is nothing to be content with.
+
+    max_gain: of the last fifth over the fifth before, as a share of the best. low_score: below it a flat curve
+    is medium, up to fair_score low; a flat curve at a high score has converged. noise_factor: gains within the
+    noise of the score count as none.
+    """
+    if curves.rows < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    if not curves.best_at or curves.best <= 0.02:
+        return Skip("no_score")
+    fifth = max(2, round(curves.rows / 5))
+    noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth)
+    if curves.gain >= max(max_gain, min(noise, 0.05)) or curves.last >= fair_score or curves.drop > 0.25:
+        return None
+    return Hit(
+        values={
+            "last": curves.last,
+            "best": curves.best,
+            "epoch": curves.epoch(curves.best_at),
+            "epochs": curves.rows,
+            "gain": curves.gain,
+            "metric": curves.metric_name,
+        },
+        fixes=(Fix("data"), Fix("larger_model"), Fix("defaults")),
+        evidence=(Source(curves.file, curves.line(curves.best_at)),),
+        confidence=Confidence.MEDIUM,
+        severity=None if curves.last < low_score else Severity.LOW,
+    )
+
+
+@rule("train.mask_gap", Severity.MEDIUM, explained_by=("num.seg_nan",))
+def mask_gap(
+    curves: Curves, *, min_epochs: int = 5, medium: float = 0.65, low: float = 0.75, min_box: float = 0.1
+) -> Verdict:
+    """Mask mAP lies far below box mAP.
+
+    medium, low: mask over box mAP50-95; public runs of compact objects have 0.85 and more, thin ones (cracks)
+    0.35. At IoU 0.5 it tells thin shapes (mask50 near box50) from wrong polygons. min_box: a box score that
+    means something.
+    """
+    return _head(
+        curves,
+        "M",
+        min_epochs=min_epochs,
+        medium=medium,
+        low=low,
+        min_box=min_box,
+        fixes=(Fix("mask_ratio", {"mask_ratio": 1}), Fix("polygons"), Fix("imgsz")),
+    )
+
+
+@rule("train.pose_gap", Severity.MEDIUM)
+def pose_gap(
+    curves: Curves, *, min_epochs: int = 5, medium: float = 0.6, low: float = 0.75, min_box: float = 0.1
+) -> Verdict:
+    """Pose mAP lies far below box mAP, or is zero.
+
+    medium, low: pose over box mAP50-95. Exactly zero with good boxes is a label or kpt_shape fault; pose50
+    equal to pose50-95 means keypoints are either right or wrong: order or flip_idx. min_box: a box score that
+    means something.
+    """
+    return _head(
+        curves,
+        "P",
+        min_epochs=min_epochs,
+        medium=medium,
+        low=low,
+        min_box=min_box,
+        fixes=(Fix("flip_idx"), Fix("kpt_shape"), Fix("more_epochs")),
+    )
+
+
+def _head(
+    curves: Curves, head: str, *, min_epochs: int, medium: float, low: float, min_box: float, fixes: tuple[Fix, ...]
+) -> Verdict:
+    strict, loose = (
+        curves.columns.get(f"metrics/mAP50-95({head})", ()),
+        curves.columns.get(f"metrics/mAP50({head})", ()),
+    )
+    if not strict:
+        return Skip("no_column", {"column": f"metrics/mAP50-95({head})"})
+    if curves.rows < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    box, other = curves.last, mean(strict[-curves.window :])
+    if not box > min_box or not other < low * box:
+        return None
+    box50 = mean(curves.score50[-curves.window :]) if curves.score50 else math.nan
+    half = mean(loose[-curves.window :]) / box50 if loose and box50 > 0 else math.nan
+    case = (
+        "zero"
+        if other < 0.01
+        else "order"
+        if loose and other > 0.9 * mean(loose[-curves.window :])
+        else "thin"
+        if half > 0.75
+        else "both"
+    )
+    return Hit(
+        values={
+            "case": case,
+            "box": box,
+            "other": other,
+            "ratio": other / box,
+            "half": half if math.isfinite(half) else None,
+        },
+        fixes=fixes,
+        evidence=(Source(curves.file, curves.line(curves.rows)),),
+        severity=Severity.HIGH if other < 0.55 * box else Severity.MEDIUM if other < medium * box else Severity.LOW,
+    )

@@ -1,0 +1,125 @@
+"""mem.*: GPU memory over time, and AutoBatch's measurement of it."""
+
+import re
+from itertools import pairwise
+
+from diag.model.curves import Curves
+from diag.model.evidence import Console
+from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import Tables, TrainLog
+from diag.rules.base import rule
+from diag.rules.facts import low_and_high, sources, table_source
+
+_GROWTH = r"^(?:gpu_?)?mem(?:ory)?_?alloc\w*|allocated"
+_HELD = r"gpu_mem(?:_g|_gb|_gib|_mib|_mb)?$|reserved"
+
+
+@rule("mem.gpu_leak", Severity.HIGH)
+def gpu_leak(tables: Tables | None, log: TrainLog | None, *, min_points: int = 8, min_rise: float = 0.15) -> Verdict:
+    """Allocated GPU memory rises steadily for many epochs.
+
+    Only memory that is allocated counts where it is told apart from what is reserved; a column of reserved
+    memory rises in steps and stays. min_rise: of the last quarter over the first, with a rise in nearly every
+    step of min_points or more.
+    """
+    allocated = tables.series(_GROWTH) if tables else ()
+    held = allocated or (tables.series(_HELD) if tables else ())
+    held = held or tuple(e.gpu_mem_g for e in (log.epochs if log else ()) if e.gpu_mem_g)
+    if len(held) < min_points:
+        return Skip("too_few_epochs", {"have": len(held), "need": min_points})
+    first, last = low_and_high(held)
+    rises = sum(b > a for a, b in pairwise(held)) / (len(held) - 1)
+    # Reserved memory needs a rise to the very end; half of the steps is what a plateau after growth gives.
+    if first <= 0 or last / first - 1 < min_rise or rises < (0.6 if allocated else 0.8):
+        return None
+    return Hit(
+        values={"case": "allocated" if allocated else "held", "rise": last / first - 1, "points": len(held)},
+        fixes=(Fix("detach"), Fix("restart", {"resume": True})),
+        evidence=table_source(tables, _GROWTH) or table_source(tables, _HELD) or ((Source(log.file),) if log else ()),
+    )
+
+
+@rule("mem.cache_growth_normal", Severity.INFO, explained_by=("mem.gpu_leak",))
+def cache_growth(
+    tables: Tables | None,
+    log: TrainLog | None,
+    curves: Curves | None,
+    *,
+    min_points: int = 5,
+    min_rise: float = 0.1,
+    flat: float = 0.03,
+) -> Verdict:
+    """Reserved memory grew to the most crowded batch and stays: not a leak.
+
+    min_rise: of the highest over the first epoch; flat: spread of the last half, or of the allocated memory
+    where it is known.
+    """
+    allocated = tables.series(_GROWTH) if tables else ()
+    held = (tables.series(_HELD) if tables else ()) or tuple(
+        e.gpu_mem_g for e in (log.epochs if log else ()) if e.gpu_mem_g
+    )
+    if len(held) < min_points:
+        return Skip("too_few_epochs", {"have": len(held), "need": min_points})
+    half = held[len(held) // 2 :]
+    settled = min(half) > 0 and max(half) / min(half) - 1 <= flat
+    steady = bool(allocated) and min(allocated) > 0 and max(allocated) / min(allocated) - 1 <= 2 * flat
+    if held[0] <= 0 or max(held) / held[0] - 1 < min_rise or not (settled or steady):
+        return None
+    return Hit(
+        values={"first": held[0], "most": max(held)},
+        evidence=table_source(tables, _HELD) or ((Source(log.file),) if log else ()),
+    )
+
+
+@rule("mem.autobatch_unreliable", Severity.MEDIUM)
+def autobatch(console: Console, log: TrainLog, *, min_rise: float = 0.05, absurd: int = 1024) -> Verdict:
+    """AutoBatch measured with memory already in use, so its straight line through the measurements means
+
+    Nothing. yolov5#9287, #9156: memory does not rise from batch 1 to 16, or it proposes an absurd batch.
+    min_rise: over the table; absurd: a batch that no detector needs on one card.
+    """
+    said = sources(console, ("autobatch_odd",))
+    table = log.autobatch_gib
+    flat = len(table) >= 3 and table[0] > 0 and table[-1] / table[0] - 1 < min_rise
+    proposed = next(
+        (int(m[1]) for line in console.of("autobatch") if (m := re.search(r"batch-?size (\d+)", line.text))), None
+    )
+    if not (said or flat or (proposed or 0) >= absurd):
+        return None
+    held = next(
+        (float(m[1]) for line in console.of("autobatch") if (m := re.search(r"([\d.]+)G reserved", line.text))), None
+    )
+    return Hit(
+        values={
+            "case": "table" if table else None,
+            "first": table[0] if table else None,
+            "last": table[-1] if table else None,
+            "held": held,
+            "batch": proposed,
+        },
+        fixes=(Fix("restart"), Fix("by_hand", {"batch": 16})),
+        evidence=said or sources(console, ("autobatch",), limit=2),
+    )
+
+
+@rule(
+    "mem.gpu_oom_risk@foreign",
+    Severity.MEDIUM,
+    explained_by=("mem.gpu_oom", "mem.gpu_oom_late", "mem.gpu_oom_val", "mem.gpu_oom_dense"),
+)
+def gpu_oom_risk(log: TrainLog, *, min_share: float = 0.95) -> Verdict:
+    """Peak memory is within a few percent of the card: one crowded batch more would not fit. min_share.
+
+    Reserved memory as the log prints it.
+    """
+    memory = max((e.gpu_mem_g for e in (*log.epochs, *log.parts) if e.gpu_mem_g), default=0.0)
+    if not log.gpu_mib or not memory:
+        return Skip("gpu_unknown")
+    share = memory * 1e9 / (log.gpu_mib * 2**20)
+    if not min_share <= share <= 1.02 or log.gpus > 1:
+        return None
+    return Hit(
+        values={"share": share, "memory": memory},
+        fixes=(Fix("headroom"), Fix("expandable")),
+        evidence=(Source(log.file),),
+    )

@@ -1,0 +1,203 @@
+"""num.*: why the numbers broke: the card, the backend, the learning rate, one head."""
+
+import math
+import re
+
+from diag.model.curves import Curves
+from diag.model.evidence import Console
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import Notes, TrainLog
+from diag.model.hardware import Baseline
+from diag.model.run import TrainArgs
+from diag.rules.base import rule
+from diag.rules.facts import gpu_name, sources
+from diag.stats import finite, smooth
+
+_BROKEN_FP16 = re.compile(r"GTX ?16\d\d|\bT(?:400|600|1000|1200|500|550)\b|MX ?450|MX ?550|Quadro T\d", re.I)
+_ADAM = re.compile(r"adam|lion|rmsprop", re.I)
+
+
+@rule("num.amp_gpu_arch", Severity.CRITICAL)
+def amp_gpu_arch(
+    curves: Curves, log: TrainLog | None, notes: Notes | None, baseline: Baseline | None, args: TrainArgs | None
+) -> Verdict:
+    """This GPU's half precision is broken: NaN from the first step (GTX 16xx, T-series).
+
+    Turing cards without tensor cores return NaN from fp16 convolutions; the AMP check passes all the same
+    (ultralytics#1148, #280, #1655, yolov5#7908). Every training loss is NaN in the first rows, so it is neither
+    the learning rate nor the labels.
+    """
+    name = gpu_name(log, notes, baseline)
+    if not curves.train:
+        return Skip("no_losses")
+    if args is not None and args.get("amp", True) is False:
+        return None
+    nan = all(math.isnan(v) for values in curves.train.values() for v in values[:1])
+    if not nan:
+        return None
+    if not name:
+        return Skip("gpu_unknown")
+    if not _BROKEN_FP16.search(name):
+        return None
+    return Hit(
+        values={"gpu": name, "rows": sum(math.isnan(v) for v in curves.train_sum)},
+        fixes=(Fix("amp_off", {"amp": False}), Fix("fp32_val", {"half": False})),
+        evidence=(Source(curves.file, curves.line(1)),),
+    )
+
+
+@rule("num.amp_overflow", Severity.HIGH, explained_by=("num.amp_gpu_arch",))
+def amp_overflow(curves: Curves | None, console: Console | None, args: TrainArgs | None) -> Verdict:
+    """Half precision overflowed under AMP.
+
+    The gradient scaler or the console says so, or only some losses are inf or NaN from the start. A learning
+    rate that is too high breaks all losses after they have grown; overflow needs no growth.
+    """
+    if console is None and curves is None:
+        return Skip("no_evidence", {"missing": "console, curves"})
+    said = sources(console, ("nan_grad", "no_grad_scale"))
+    if (args is not None and args.get("amp", True) is False) or not said:
+        return None
+    return Hit(values={"line": said[0].text}, fixes=(Fix("amp_off", {"amp": False}),), evidence=said)
+
+
+@rule("num.mps_bad_loss", Severity.CRITICAL)
+def mps_bad_loss(
+    console: Console | None, log: TrainLog | None, args: TrainArgs | None, curves: Curves | None
+) -> Verdict:
+    """Zero or garbage losses from Apple's MPS backend: no boxes are assigned though objects are in the batch.
+
+    hub#1199, ultralytics#9933, #7554, #24399: box and dfl loss exactly 0 with instances in the batch, cls loss
+    enormous; the same training on the CPU is normal.
+    """
+    on_mps = (console is not None and console.device == "mps") or (
+        args is not None and str(args.get("device", "")) == "mps"
+    )
+    if console is None and args is None:
+        return Skip("no_evidence", {"missing": "console, args"})
+    if not on_mps:
+        return None
+    rows = [*log.parts, *log.epochs] if log else []
+    zero = [e for e in rows if e.instances and e.losses.get("box_loss") == 0.0]
+    boxes = [v for n, values in curves.train.items() if n in {"box_loss", "dfl_loss"} for v in values] if curves else []
+    if not (zero and len(zero) >= len(rows) / 2) and not (boxes and all(v == 0.0 for v in boxes)):
+        return None
+    cls = zero[0].losses.get("cls_loss") if zero else None
+    where = Source(log.file, zero[0].line) if zero and log else Source(curves.file if curves else "", 2)
+    return Hit(
+        values={
+            "case": "log" if zero and cls is not None else None,
+            "instances": zero[0].instances if zero else None,
+            "cls": cls,
+        },
+        fixes=(Fix("other_device", {"device": "cpu"}), Fix("update")),
+        evidence=(where,),
+    )
+
+
+@rule("num.seg_nan", Severity.CRITICAL)
+def seg_nan(curves: Curves) -> Verdict:
+    """Only the mask loss is NaN.
+
+    The mask head went non-finite and stays so, while boxes look healthy (ultralytics#4733).
+    """
+    bad = [n for n, v in curves.train.items() if v and not math.isfinite(v[-1])]
+    if not curves.train:
+        return Skip("no_losses")
+    if bad != ["seg_loss"]:
+        return None
+    first = next(i for i, v in enumerate(curves.train["seg_loss"], 1) if not math.isfinite(v))
+    masks = curves.columns.get("metrics/mAP50(M)", ())
+    return Hit(
+        values={"epoch": curves.epoch(first), "mask": masks[-1] if masks else None, "case": "mask" if masks else None},
+        fixes=(Fix("resume_before"), Fix("amp_off", {"amp": False})),
+        evidence=(Source(curves.file, curves.line(first)),),
+    )
+
+
+@rule("num.loss_inf", Severity.MEDIUM, explained_by=("num.seg_nan",))
+def loss_inf(curves: Curves | None, log: TrainLog | None) -> Verdict:
+    """A training loss is inf (not NaN) in single steps or epochs: one batch overflowed the running mean."""
+    if curves is not None and curves.train:
+        bad = [(i, n) for n, v in curves.train.items() for i, x in enumerate(v, 1) if math.isinf(x)]
+        if not bad:
+            return None
+        at, name = min(bad)
+        return Hit(
+            values={"epoch": curves.epoch(at), "loss": name, "count": len(bad)},
+            fixes=(Fix("find_batch"), Fix("amp_off", {"amp": False})),
+            evidence=(Source(curves.file, curves.line(at)),),
+        )
+    if log is None:
+        return Skip("no_evidence", {"missing": "curves, log"})
+    found = next(((e, n) for e in (*log.epochs, *log.parts) for n, v in e.losses.items() if math.isinf(v)), None)
+    if found is None:
+        return None
+    return Hit(
+        values={"epoch": found[0].epoch, "loss": found[1], "count": 1},
+        fixes=(Fix("find_batch"), Fix("amp_off", {"amp": False})),
+        evidence=(Source(log.file, found[0].line),),
+    )
+
+
+@rule("num.lr_too_high", Severity.CRITICAL)
+def lr_too_high(
+    curves: Curves, args: TrainArgs | None, log: TrainLog | None,
+    *, adam: float = 0.005, sgd: float = 0.05, growth: float = 1.15, low: float = 0.5,
+    min_epochs: int = 3, enormous: float = 1000.0,
+) -> Verdict:  # fmt: skip
+    """The learning rate is too high.
+
+    Losses grow or the score collapses while the rate is far above what the optimizer bears. Both are asked for,
+    a high rate and harm. adam, sgd: the largest rate of the weights; Ultralytics' own choices are 0.001 to
+    0.002 for AdamW and 0.01 for SGD, and of 159 public runs only Adam at 0.01 and more diverged clearly.
+    growth: the later training loss over its minimum; low: the score is below this share of its best (or never
+    rises above 0.05); enormous: a loss that no healthy start shows. A rate of about zero can never be meant.
+    """
+    lrs = finite(curves.lr)
+    top = max(lrs, default=math.nan)
+    optimizer = str(args.get("optimizer", "auto")) if args else "auto"
+    optimizer = log.optimizer if log and log.optimizer else optimizer
+    if optimizer.lower() != "auto" and not lrs and args is not None and isinstance(args.get("lr0"), float):
+        top = args.get("lr0")
+    if math.isnan(top):
+        return Skip("no_lr")
+    if curves.rows < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    limit = adam if _ADAM.search(optimizer) else sgd
+    losses = smooth(curves.train_sum, window=3)
+    least = min((v for v in losses if v > 0 and math.isfinite(v)), default=math.nan)
+    grown = (
+        max(finite(losses), default=math.nan) / least if least > 0 and losses.index(least) < len(losses) - 1 else 1.0
+    )
+    later = max(finite(losses[losses.index(least) :]), default=least) / least if least > 0 else 1.0
+    scores = finite(curves.score)
+    poor = bool(scores) and (curves.last < low * curves.best or max(scores) < 0.05)
+    flat = not curves.train_fall > 0.1
+    harmed = (
+        later >= growth
+        or (poor and (flat or curves.last < low * curves.best))
+        or max(finite(losses), default=0.0) >= enormous
+        or not finite(curves.train_sum[-1:])
+    )
+    if top < limit or not harmed or (later < growth and not poor and grown < 2):
+        return None
+    return Hit(
+        values={
+            "lr": top,
+            "limit": limit,
+            "optimizer": optimizer,
+            "growth": later,
+            "best": curves.best if curves.best_at else None,
+            "last": curves.last if scores else None,
+        },
+        fixes=(
+            Fix(
+                "lower_lr",
+                {"lr0": float(f"{top / 10:.1g}"), "optimizer": optimizer if optimizer.lower() != "auto" else "SGD"},
+            ),
+            Fix("auto", {"optimizer": "auto"}),
+        ),
+        evidence=(Source(curves.file, curves.line(curves.lr.index(top) + 1 if lrs else 1)),),
+        confidence=Confidence.HIGH if top >= 2 * limit else Confidence.MEDIUM,
+    )

@@ -1,0 +1,132 @@
+"""num.*: curves that broke: collapse, divergence, and what comes before it."""
+
+import math
+from itertools import pairwise
+
+from diag.model.curves import Curves
+from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
+from diag.model.run import TrainArgs
+from diag.rules.base import rule
+from diag.stats import finite, mean, smooth
+
+
+@rule("num.bias_warmup_lr", Severity.HIGH, explained_by=("num.lr_too_high",))
+def bias_warmup(curves: Curves, args: TrainArgs, *, min_factor: float = 20.0, dip: float = 0.3) -> Verdict:
+    """warmup_bias_lr is far above lr0 and wrecks the biases of a fine-tune: the score falls in the first epochs.
+
+    min_factor: of the later rate (ultralytics#14359: 0.1 against 1e-3 and less); dip: of the first score is
+    lost within warm-up. From scratch there is nothing to wreck.
+    """
+    lr = max(finite(curves.lr), default=math.nan)
+    bias = args.get("warmup_bias_lr", 0.1)
+    first = curves.score[0] if curves.score else math.nan
+    if math.isnan(lr) or lr <= 0 or not isinstance(bias, (int, float)):
+        return Skip("no_lr")
+    warm = (
+        max(
+            1,
+            min(int(args.get("warmup_epochs", 3) if isinstance(args.get("warmup_epochs", 3), (int, float)) else 3), 10),
+        )
+        + 2
+    )
+    low = min(finite(curves.score[1:warm]), default=math.nan)
+    peak = max(finite(curves.bias_lr), default=0.0)
+    if peak < min_factor * lr or not first > 0.05 or not low < (1 - dip) * first:
+        return None
+    return Hit(
+        values={"bias": peak, "lr": lr, "first": first, "low": low},
+        fixes=(Fix("lower", {"warmup_bias_lr": float(f"{lr:.1g}")}),),
+        evidence=(Source(curves.file, curves.line(1)),),
+    )
+
+
+@rule(
+    "num.collapse",
+    Severity.CRITICAL,
+    explained_by=("num.nan_loss", "num.seg_nan", "num.lr_too_high", "train.ddp_metrics_broken", "num.amp_overflow"),
+)
+def collapse(curves: Curves, *, min_best: float = 0.05, gone: float = 0.1) -> Verdict:
+    """The score fell to about 0 and stays there after it had worked (yolov7#741).
+
+    min_best: it had worked. gone: the last rows, and all after the fall, are below this share of the best: a dip that
+    recovers is none.
+    """
+    scores = [(i, v) for i, v in enumerate(curves.score, 1) if math.isfinite(v)]
+    if not scores:
+        return Skip("no_score")
+    after = [(i, v) for i, v in scores if i > curves.best_at]
+    if curves.best < min_best or not after or after[-1][1] >= gone * curves.best:
+        return None
+    first = next(i for i, v in after if all(x < 2 * gone * curves.best for j, x in after if j >= i))
+    val = (
+        curves.val_sum[first - 1] / curves.val_min if curves.val_min > 0 and len(curves.val_sum) >= first else math.nan
+    )
+    train = (
+        curves.train_sum[first - 1] / curves.train_sum[first - 2] - 1
+        if first > 1 and curves.train_sum and curves.train_sum[first - 2] > 0
+        else math.nan
+    )
+    known = math.isfinite(val) and math.isfinite(train)
+    return Hit(
+        values={
+            "case": "losses" if known else None,
+            "best": curves.best,
+            "epoch": curves.epoch(first),
+            "last": after[-1][1],
+            "val": val if known else None,
+            "train": train if known else None,
+            "metric": curves.metric_name,
+        },
+        fixes=(Fix("resume_before"), Fix("fp32", {"amp": False})),
+        evidence=(Source(curves.file, curves.line(first)),),
+    )
+
+
+@rule("num.diverged", Severity.CRITICAL, explained_by=("num.lr_too_high", "num.nan_loss", "num.collapse"))
+def diverged(curves: Curves, *, min_epochs: int = 8, growth: float = 1.3, drop: float = 0.5) -> Verdict:
+    """Training losses rise and the score falls, for good.
+
+    growth: the last losses over the smoothed minimum; drop: of the best score is lost at the end. A rising
+    validation loss alone is overfitting.
+    """
+    if curves.rows < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    losses = [v for v in smooth(curves.train_sum) if math.isfinite(v)]
+    if not losses or not curves.best_at:
+        return Skip("no_losses")
+    least = min(losses)
+    if least <= 0 or curves.train_last < growth * least or curves.drop < drop:
+        return None
+    return Hit(
+        values=_diverged(curves, least),
+        fixes=(Fix("lower_lr"), Fix("best_pt")),
+        evidence=(Source(curves.file, curves.line(curves.rows)),),
+    )
+
+
+def _diverged(curves: Curves, least: float) -> dict[str, Value]:
+    return {"growth": curves.train_last / least, "drop": curves.drop, "best": curves.best, "last": curves.last}
+
+
+@rule(
+    "num.divergence_precursor",
+    Severity.HIGH,
+    explained_by=("num.lr_too_high", "num.diverged", "num.collapse", "train.close_mosaic_step"),
+)
+def precursor(curves: Curves, args: TrainArgs | None, *, rows: int = 4, growth: float = 1.2) -> Verdict:
+    """Training losses are growing for the last epochs in a way that ends in NaN.
+
+    rows: in each of so many last steps; growth: together. A jump at the mosaic switch is one step, not a series.
+    """
+    tail = finite(curves.train_sum)[-rows - 1 :]
+    if len(tail) <= rows:
+        return Skip("too_few_epochs", {"have": len(tail), "need": rows + 1})
+    rising = all(b > a for a, b in pairwise(tail))
+    before = mean(curves.train_sum[: -rows - 1][-5:])
+    if not rising or tail[0] <= 0 or tail[-1] / tail[0] < growth or not tail[-1] > before:
+        return None
+    return Hit(
+        values={"rows": rows, "growth": tail[-1] / tail[0]},
+        fixes=(Fix("lower_lr"), Fix("warmup", {"warmup_epochs": 5})),
+        evidence=(Source(curves.file, curves.line(curves.rows)),),
+    )

@@ -1,0 +1,225 @@
+"""train.*: learning rates that stand still, restart or run out, and stops that came too early."""
+
+import math
+from itertools import pairwise
+
+from diag.model.curves import Curves
+from diag.model.evidence import Console
+from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import Tables
+from diag.model.run import RunRecord, TrainArgs
+from diag.rules.base import rule
+from diag.rules.ending import planned_epochs
+from diag.rules.facts import sources
+from diag.stats import finite
+
+_TINY = 1e-7
+
+
+@rule("train.lr_stuck", Severity.HIGH)
+def lr_stuck(
+    curves: Curves, args: TrainArgs | None, console: Console | None, *, min_epochs: int = 8, change: float = 0.01
+) -> Verdict:
+    """The learning rate never changes: the scheduler is not stepped, or it stands at about zero.
+
+    change: all rates of min_epochs or more epochs lie within this. lrf=1 asks for a constant rate. Below 1e-7
+    nothing is learned whatever the scheduler does: that is a rate too low, never one too high.
+    """
+    lrs = finite(curves.lr)
+    if len(lrs) < min_epochs:
+        return Skip("too_few_epochs", {"have": len(lrs), "need": min_epochs})
+    low, high = min(lrs), max(lrs)
+    tiny = high < _TINY
+    constant = high - low <= change * max(abs(high), 1e-30)
+    asked = args is not None and args.get("lrf") in {1}
+    if not tiny and (not constant or asked):
+        return None
+    order = sources(console, ("scheduler_order",), limit=1)
+    return Hit(
+        values={"case": "zero" if tiny else None, "lr": high, "epochs": len(lrs)},
+        fixes=(Fix("lr0", {"lr0": 0.01, "optimizer": "SGD"}) if tiny else Fix("scheduler"), Fix("resume")),
+        evidence=(Source(curves.file, curves.line(curves.rows)), *order),
+    )
+
+
+@rule("train.lr_too_low", Severity.MEDIUM, explained_by=("train.lr_stuck", "train.warmup_too_long"))
+def lr_too_low(
+    curves: Curves,
+    args: TrainArgs | None,
+    *,
+    min_epochs: int = 10,
+    max_lr: float = 5e-5,
+    max_fall: float = 0.25,
+    max_score: float = 0.6,
+) -> Verdict:
+    """Losses fall far too slowly at a very small learning rate.
+
+    max_lr: a twentieth of what Ultralytics chooses for AdamW, and far below SGD's 0.01. max_fall: of the
+    training loss over the run; max_score: a fine-tune that is good already may be slow.
+    """
+    lrs = finite(curves.lr)
+    if not lrs:
+        return Skip("no_lr")
+    if curves.rows < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    if max(lrs) > max_lr or max(lrs) < _TINY or not curves.train_fall < max_fall or curves.last > max_score:
+        return None
+    return Hit(
+        values={"lr": max(lrs), "fall": curves.train_fall},
+        fixes=(Fix("raise_lr", {"lr0": 0.001, "optimizer": "AdamW"}),),
+        evidence=(Source(curves.file, curves.line(1)),),
+    )
+
+
+@rule("train.lr_schedule_ok", Severity.INFO, explained_by=("train.lr_stuck", "train.lr_restart"))
+def lr_ok(curves: Curves, args: TrainArgs, *, min_epochs: int = 20, end: float = 0.1) -> Verdict:
+    """The learning rate rises in warm-up and decays as configured: no fault. end.
+
+    Of the maximum is left at the end, after min_epochs or more.
+    """
+    lrs = finite(curves.lr)
+    if len(lrs) < min_epochs:
+        return Skip("too_few_epochs", {"have": len(lrs), "need": min_epochs})
+    top = lrs.index(max(lrs))
+    falls = all(b <= a * 1.0001 for a, b in pairwise(lrs[top:]))
+    if not falls or lrs[-1] > end * max(lrs) or top > len(lrs) // 3 or max(lrs) < _TINY:
+        return None
+    return Hit(
+        values={"top": max(lrs), "last": lrs[-1], "epoch": curves.epoch(top + 1)},
+        evidence=(Source(curves.file, curves.line(top + 1)),),
+    )
+
+
+@rule("train.lr_restart", Severity.MEDIUM, explained_by=("train.mixed_runs", "train.resume_fresh_lr"))
+def lr_restart(curves: Curves, *, min_jump: float = 3.0, min_epochs: int = 10) -> Verdict:
+    """The learning rate jumps back up within a run. min_jump: from one epoch to the next, after it had decayed.
+
+    Warm-up is over by min_epochs.
+    """
+    lrs = list(curves.lr)
+    if len(finite(lrs)) < min_epochs:
+        return Skip("too_few_epochs", {"have": len(finite(lrs)), "need": min_epochs})
+    for at, (a, b) in enumerate(pairwise(lrs), 2):
+        if at > min_epochs and a > 0 and b >= min_jump * a and a < 0.5 * max(finite(lrs[: at - 1])):
+            return Hit(
+                values={"epoch": curves.epoch(at), "before": a, "after": b},
+                fixes=(Fix("resume", {"resume": True}),),
+                evidence=(Source(curves.file, curves.line(at)),),
+            )
+    return None
+
+
+@rule("train.resume_fresh_lr", Severity.HIGH)
+def resume_fresh_lr(
+    curves: Curves,
+    args: TrainArgs | None,
+    tables: Tables | None,
+    *,
+    min_dip: float = 0.05,
+    min_start: float = 0.3,
+    rows: int = 12,
+    factor: float = 10.0,
+) -> Verdict:
+    """A new run from old weights repeats warm-up and the full learning rate, and loses part of what was learned.
+
+    yolov5#9331, ultralytics#14359. The weights are a last.pt or best.pt of an earlier run, resume is false, and
+    the score of the first rows falls by min_dip from a start above min_start within so many rows; or the tail
+    of the earlier run shows a rate lower by factor.
+    """
+    if args is None:
+        return Skip("no_evidence", {"missing": "args"})
+    model = str(args.get("model", args.get("weights", "")))
+    own = model.replace("\\", "/").endswith(("/last.pt", "/best.pt")) or model in {"last.pt", "best.pt"}
+    if not own or args.get("resume", False) not in {False, None, "False", "false"}:
+        return None
+    scores = [v for v in curves.score[:rows] if math.isfinite(v)]
+    lrs = finite(curves.lr)
+    if len(scores) < 3 or not lrs:
+        return Skip("too_few_epochs", {"have": len(scores), "need": 3})
+    before = min(tables.series(r"lr/?\w*0$|^lr") if tables else (), default=0.0)
+    low = min(scores[1:])
+    dip = 1 - low / scores[0] if scores[0] > 0 else 0.0
+    if scores[0] < min_start or dip < min_dip or (before and max(lrs) < factor * before):
+        return None
+    lr = float(f"{max(lrs) / 10:.1g}")
+    return Hit(
+        values={
+            "case": "before" if before else None,
+            "first": scores[0],
+            "low": low,
+            "lr": max(lrs),
+            "before": before or None,
+            "model": model,
+        },
+        fixes=(
+            Fix("resume", {"resume": True}),
+            Fix("fine_tune", {"lr0": lr, "warmup_bias_lr": lr, "optimizer": "SGD"}),
+        ),
+        evidence=(Source(curves.file, curves.line(1)), Source(curves.file, curves.line(scores.index(low) + 1))),
+    )
+
+
+@rule("train.warmup_too_long", Severity.MEDIUM)
+def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.25, min_epochs: int = 10) -> Verdict:
+    """Warm-up, at least 100 iterations, eats a large part of a short run on a small set.
+
+    The learning rate peaks where warm-up ends: with w epochs of it there are about 100 / w batches in an epoch.
+    min_share: of the run.
+    """
+    lrs = finite(curves.lr)
+    if len(lrs) < min_epochs:
+        return Skip("too_few_epochs", {"have": len(lrs), "need": min_epochs})
+    top = lrs.index(max(lrs)) + 1
+    asked = args.get("warmup_epochs", 3.0) if args else 3.0
+    asked = float(asked) if isinstance(asked, (int, float)) else 3.0
+    if top < min_share * len(lrs) or top <= asked + 2 or max(lrs) <= 1.5 * lrs[0] or max(lrs) < _TINY:
+        return None
+    batch = args.get("batch") if args else None
+    per = 100 / top
+    images = round(per * batch) if isinstance(batch, int) and batch > 0 else None
+    return Hit(
+        values={
+            "case": "images" if images else None,
+            "rows": top,
+            "epochs": curves.rows,
+            "batches": per,
+            "images": images,
+        },
+        fixes=(Fix("more_epochs", {"epochs": max(300, 4 * top)}), Fix("no_warmup", {"warmup_epochs": 0})),
+        evidence=(Source(curves.file, curves.line(top)),),
+        severity=Severity.MEDIUM if curves.last < 0.3 else Severity.LOW,
+    )
+
+
+@rule(
+    "train.lr_not_annealed",
+    Severity.MEDIUM,
+    explained_by=("train.incomplete", "train.es_premature", "train.es_early_spike", "train.lr_stuck"),
+)
+def not_annealed(
+    curves: Curves, args: TrainArgs, run: RunRecord | None, *, min_left: float = 0.5, min_epochs: int = 10
+) -> Verdict:
+    """The run stopped with most of the learning rate left.
+
+    The last, annealed part of the schedule usually brings several points. min_left: of its maximum. A schedule
+    whose lrf asks for it, or an early stop that was wanted, is low.
+    """
+    planned, lrs = planned_epochs(args), finite(curves.lr)
+    if planned is None:
+        return Skip("no_plan")
+    if (
+        len(lrs) < min_epochs
+        or curves.rows >= planned
+        or max(lrs) <= 0
+        or (run is not None and run.exit_cause.kind == "running")
+    ):
+        return None
+    left = lrs[-1] / max(lrs)
+    if left < min_left or lrs.index(max(lrs)) == len(lrs) - 1:
+        return None
+    return Hit(
+        values={"left": left, "rows": curves.rows, "planned": planned},
+        fixes=(Fix("shorter", {"epochs": curves.rows}),),
+        evidence=(Source(curves.file, curves.line(curves.rows)),),
+        severity=Severity.LOW,
+    )

@@ -1,0 +1,129 @@
+"""Score `diag analyze` on the public bench: cases, real runs, healthy runs. Prints one table and what was missed."""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from diag.engine import evaluate  # noqa: E402
+from diag.errors import InputError  # noqa: E402
+from diag.load import load_run  # noqa: E402
+from diag.model.finding import Report  # noqa: E402
+
+BENCH = Path(os.environ.get("DIAG_BENCH") or ROOT.parent / "shared" / "bench")
+
+
+@dataclass
+class Score:
+    """Found and total, and what went wrong."""
+
+    found: int = 0
+    total: int = 0
+    missed: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+
+
+def judge(folder: Path) -> Report | None:
+    """The report on a copy of the inputs at a neutral path; None if nothing could be read."""
+    with tempfile.TemporaryDirectory() as neutral:
+        copy = Path(neutral) / "input"
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("expected.json"))
+        with contextlib.suppress(InputError):
+            return evaluate(load_run(copy))
+    return None
+
+
+def cases(folder: Path) -> Score:
+    """Right: the expected primary is reported and nothing forbidden is."""
+    missed, wrong, total, right = [], [], 0, 0
+    for expected in sorted(folder.glob("*/expected.json")):
+        total += 1
+        want = json.loads(expected.read_text(encoding="utf-8"))
+        report = judge(expected.parent)
+        said = {f.id for f in report.findings} if report else set()
+        said |= {f"crash:{c.id}" for c in report.crashed} if report else {"crash:unreadable"}
+        primary, forbidden = want["findings"][0]["id"], sorted(said & set(want["must_not"]))
+        crashes = sorted(s for s in said if s.startswith("crash:"))
+        if primary not in said:
+            missed.append(f"{expected.parent.name}: {primary}; said {', '.join(sorted(said)) or 'nothing'}")
+        if forbidden or crashes:
+            wrong.append(f"{expected.parent.name}: {', '.join(forbidden + crashes)}")
+        right += primary in said and not forbidden and not crashes
+    return Score(right, total, tuple(missed), tuple(wrong))
+
+
+def runs(folder: Path) -> tuple[Score, Score]:
+    """Primaries of the unambiguous runs, and quiet healthy runs."""
+    labels: dict[str, Any] = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
+    primaries, healthy = Score(), Score()
+    for name, label in labels.items():
+        if label["ambiguous"]:
+            continue
+        report = judge(folder / name)
+        found = report.findings if report else ()
+        primaries.total += 1
+        if label["primary"] in {f.id for f in found}:
+            primaries.found += 1
+        else:
+            primaries.missed += (f"{name}: {label['primary']}; said {', '.join(f.id for f in found) or 'nothing'}",)
+        if report and report.crashed:
+            primaries.wrong += (f"{name}: {', '.join(f'{c.id} {c.error}' for c in report.crashed)}",)
+        if label["primary"] == "train.converged_ok":
+            known = {f["id"] for f in label["findings"]}
+            loud = sorted(f.id for f in found if f.severity.rank >= 2 and f.id.startswith(("train.", "num.")))
+            loud = [id for id in loud if id not in known]
+            healthy.total += 1
+            healthy.found += not loud
+            healthy.wrong += (f"{name}: {', '.join(loud)}",) if loud else ()
+    return primaries, healthy
+
+
+def logs(folder: Path) -> Score:
+    """Console logs without a csv: read, with epochs or an error."""
+    score = Score()
+    for path in sorted(folder.glob("*.log")):
+        score.total += 1
+        log = load_run(path).log
+        score.found += log is not None and bool(log.epochs or log.ended == "error")
+    return score
+
+
+def main() -> int:
+    """Print the table. Returns 1 if something was forbidden or crashed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("bench", nargs="?", type=Path, default=BENCH, help="folder with cases/ and runs/")
+    bench = parser.parse_args().bench
+    if not (bench / "cases").is_dir():
+        print("not run: no ../shared")
+        return 0
+    case_score = cases(bench / "cases")
+    rows = [("cases", case_score)]
+    if (bench / "runs" / "labels.json").is_file():
+        primaries, healthy = runs(bench / "runs")
+        rows += [
+            ("runs, primary", primaries),
+            ("healthy, quiet", healthy),
+            ("logs read", logs(bench / "runs" / "_console_only")),
+        ]
+    print(f"{'':16}{'reached':>8}{'of':>5}{'wrong':>7}")
+    for name, score in rows:
+        print(f"{name:16}{score.found:8}{score.total:5}{len(score.wrong):7}")
+    for name, score in rows:
+        for line in score.missed:
+            print(f"missed     {name}: {line}")
+        for line in score.wrong:
+            print(f"forbidden  {name}: {line}")
+    return 1 if any(score.wrong for _, score in rows) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
