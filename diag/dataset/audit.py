@@ -64,7 +64,7 @@ def audit(
         figures |= _label_faults(once, table, spec, faults, imgsz)
     progress("checking the images")
     figures |= picture_faults(items, faults, imgsz)
-    copy_faults(items, spec, faults)
+    copy_faults(items, spec, faults, cache)
     dataset, counts = _dataset(spec, items, faults, table, figures)
     return Audit(dataset, faults, items, table, spread.histograms(table, counts))
 
