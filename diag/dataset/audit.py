@@ -64,7 +64,7 @@ def audit(
         figures |= _label_faults(once, table, spec, faults, imgsz)
     progress("checking the images")
     figures |= picture_faults(items, faults, imgsz)
-    copy_faults(items, spec, faults)
+    copy_faults(items, spec, faults, cache)
     dataset, counts = _dataset(spec, items, faults, table, figures)
     return Audit(dataset, faults, items, table, spread.histograms(table, counts))
 
@@ -94,6 +94,9 @@ def _dataset(
     dropped = {p.file for f, p in faults.all() if f in ROW_LOSS and p.kind != "names_short"}
     dropped |= {p.file for f, p in faults.all() if f == "encoding" and p.kind in {"utf16", "separator"}}
     lost = {p.file for f, p in faults.all() if f == "corrupt_images" or (f, p.kind) == ("image_extreme", "small")}
+    if spec.task in {"detect", "segment"}:  # one file must not hold both kinds of rows
+        mixed = set(table.file[table.shape].tolist()) & set(table.file[table.count == 5].tolist())
+        dropped |= {faults.name(table.files[k]) for k in mixed}
     by_label = {label: k for k, label in enumerate(table.files)}
     starts = _starts(table)
     by_name = {name: i for i, name in spec.names.items()}

@@ -1,15 +1,18 @@
 """Equal and nearly equal images, within a split and across splits."""
 
+import contextlib
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from diag import codec
 from diag.dataset.faults import Faults
 from diag.dataset.gather import Item
-from diag.dataset.looks import as_floats, similar
+from diag.dataset.looks import Pair, as_floats, similar
 from diag.dataset.resolve import DataSpec
+from diag.errors import InputError
 
 CHUNK = 1 << 20
 
@@ -23,16 +26,34 @@ class Group(NamedTuple):
     score: float
 
 
-def find_copies(items: Sequence[Item]) -> list[Group]:
+def find_copies(items: Sequence[Item], cache: Path | None = None) -> list[Group]:
     """All copies: the same file listed twice, the same bytes, and near copies among images that have a look."""
     groups = [*_same_file(items), *_same_bytes(items)]
     told = {g.other for g in groups}
     seen = [k for k, item in enumerate(items) if item.look.thumb and k not in told]
     if len(seen) > 1:
-        thumbs = as_floats([items[k].look for k in seen])
-        for pair in similar(thumbs, [items[k].real for k in seen]):
+        for pair in _similar([items[k] for k in seen], cache):
             groups.append(Group(seen[pair.a], seen[pair.b], pair.how, pair.score))
     return groups
+
+
+def _similar(items: Sequence[Item], cache: Path | None) -> list[Pair]:
+    """Near copies; a set whose pictures have not changed is not compared again."""
+    digest = hashlib.blake2b(digest_size=16)
+    for item in items:
+        digest.update(f"{item.image}\0{item.header.bytes}\0".encode("utf-8", "surrogateescape") + item.look.thumb)
+    if cache is not None:
+        try:
+            known, stored = codec.from_binary(cache.with_suffix(".pairs").read_bytes())
+            if known == digest.digest():
+                return [Pair(*pair) for pair in stored]
+        except (OSError, InputError, ValueError, TypeError):
+            pass
+    pairs = similar(as_floats([i.look for i in items]), [i.real for i in items])
+    if cache is not None:
+        with contextlib.suppress(OSError):  # a full or read-only disk costs only the cache
+            codec.write_bytes(cache.with_suffix(".pairs"), codec.to_binary([digest.digest(), [list(p) for p in pairs]]))
+    return pairs
 
 
 def _same_file(items: Sequence[Item]) -> list[Group]:
@@ -73,9 +94,9 @@ def _digest(path: Path) -> bytes:
     return digest.digest()
 
 
-def copy_faults(items: Sequence[Item], spec: DataSpec, faults: Faults) -> None:
+def copy_faults(items: Sequence[Item], spec: DataSpec, faults: Faults, cache: Path | None = None) -> None:
     """Report copies: across splits as a leak, within a split as duplicates; train = val once as a whole."""
-    groups = find_copies(items)
+    groups = find_copies(items, cache)
     leaked = {(items[g.first].split, items[g.other].split) for g in groups}
     whole = ""
     if ("train", "val") in leaked:

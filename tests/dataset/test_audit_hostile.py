@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from diag.cli import main
+from diag.dataset.audit import audit
 from diag.dataset.gather import gather
 from diag.dataset.headers import read_header
 from diag.dataset.labels import read_rows
@@ -128,3 +129,17 @@ def test_a_broken_cache_is_read_anew(photos: Path, tmp_path: Path) -> None:
     for data in (b"", b"\xff\x00garbage", b"\x92\x01\x81\xa1i\x90"):
         cache.write_bytes(data)
         assert [i.header.width for i in gather(spec, cache=cache)] == [320] * 8
+
+
+def test_near_copies_come_from_the_cache_until_a_picture_changes(photos: Path, tmp_path: Path) -> None:
+    spec = resolve(str(photos), "detect", cwd=Path.cwd(), datasets_dir=Path("/nowhere"))
+    copied = photos.parent / "images" / "val" / "1.jpg"
+    copied.write_bytes(encoded(picture(2), quality=50))
+
+    def leaks() -> int:
+        return len(audit(spec, level="look", cache=tmp_path / "c.bin").faults.places.get("train_val_leak", []))
+
+    assert [leaks(), leaks()] == [1, 1]
+    assert (tmp_path / "c.pairs").stat().st_size > 0
+    copied.write_bytes(encoded(picture(60)))
+    assert leaks() == 0
