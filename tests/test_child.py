@@ -34,7 +34,9 @@ def test_a_line_is_kept_as_a_terminal_shows_it(raw: str, shown: str) -> None:
 
 
 def test_output_goes_to_the_file_and_the_screen(tmp_path: Path) -> None:
-    env = script(tmp_path, "import sys; print('a'); print('\\rx\\ry'); print('err', file=sys.stderr); print('end', end='')")
+    env = script(
+        tmp_path, "import sys; print('a'); print('\\rx\\ry'); print('err', file=sys.stderr); print('end', end='')"
+    )
     screen = io.StringIO()
     ended = run_child("told", [], console=tmp_path / "c.log", env=env, stopper=Stopper(), screen=screen)
     assert ended.cause.kind == "finished"

@@ -89,7 +89,14 @@ def test_laps_touch_and_sum_to_the_wall_clock(recorder: Recorder, tmp_path: Path
     assert all(a[2] == b[1] for a, b in pairwise(found))
     assert found[0][1] == 0
     assert sum(end - start for _, start, end, _ in found) == found[-1][2]
-    assert {stage for stage, *_ in found} >= {"startup", "data_wait", "backward", "validate", "checkpoint", "final_eval"}
+    assert {stage for stage, *_ in found} >= {
+        "startup",
+        "data_wait",
+        "backward",
+        "validate",
+        "checkpoint",
+        "final_eval",
+    }
 
 
 def test_a_batch_without_an_optimizer_step_has_none(recorder: Recorder, tmp_path: Path) -> None:
@@ -137,7 +144,12 @@ def test_an_exception_in_a_batch_is_closed_and_named(recorder: Recorder, tmp_pat
     recorder.epoch_start(0, 8)
     recorder.batch_start()
     recorder.end("RuntimeError")
-    assert records(tmp_path)[-1] == {"k": "mark", "m": "end", "t": records(tmp_path)[-1]["t"], "v": {"reason": "RuntimeError"}}
+    assert records(tmp_path)[-1] == {
+        "k": "mark",
+        "m": "end",
+        "t": records(tmp_path)[-1]["t"],
+        "v": {"reason": "RuntimeError"},
+    }
 
 
 def test_only_rank_0_writes_train_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
