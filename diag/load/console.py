@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from diag.load.kinds import GATES, KINDS
+from diag.load.kinds import GATES, pattern
 from diag.load.read import UnreadableError
 from diag.load.trainlog_lines import LogParser
 from diag.model.evidence import Console, ConsoleLine
@@ -123,7 +123,7 @@ class _KnownLines:
 
     def keep(self, number: int, text: str, kinds: tuple[str, ...]) -> None:
         for kind in dict.fromkeys(kinds) if text else ():
-            if self.counts.get(kind, 0) < _MAX_PER_KIND and KINDS[kind].search(text):
+            if self.counts.get(kind, 0) < _MAX_PER_KIND and pattern(kind).search(text):
                 self.counts[kind] = self.counts.get(kind, 0) + 1
                 self.found.append(ConsoleLine(kind, number, text[:_MAX_TEXT]))
                 if self.counts[kind] == _MAX_PER_KIND:

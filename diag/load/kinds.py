@@ -4,6 +4,7 @@ Wordings are those of Ultralytics, YOLOv5, PyTorch, CUDA, NCCL, Docker and the k
 """
 
 import re
+from functools import cache
 
 _PATTERNS = {
     "banner": r"^(?:\W{0,3})(?:Ultralytics|YOLOv\d).*\b(?:torch|Python)[ -]",
@@ -76,8 +77,15 @@ _PATTERNS = {
     "nan_grad": r"grad(?:ient)?s?.{0,30}\b(?:nan|inf)\b|found_inf|GradScaler.{0,60}(?:scale|overflow)",
     "no_grad_scale": r"Attempting to unscale_ FP16|scale.{0,30}underflow",
 }
-KINDS: dict[str, re.Pattern[str]] = {kind: re.compile(pattern, re.I) for kind, pattern in _PATTERNS.items()}
-"""Case-insensitive patterns, tried in this order on each line; a line may be of several kinds."""
+KINDS = tuple(_PATTERNS)
+"""All kinds; a line may be of several."""
+
+
+@cache
+def pattern(kind: str) -> re.Pattern[str]:
+    """The case-insensitive pattern of a kind, compiled when first asked for."""
+    return re.compile(_PATTERNS[kind], re.I)
+
 
 _WORDS = {
     "banner": "python torch",

@@ -67,7 +67,10 @@ def load_run(path: Path) -> Evidence:
         if str(path) != "-" and not path.exists():
             raise InputError(f"{path}: no such file or folder; give {ACCEPTED}")
         with unpacked(path) as (inner, left_out):
-            evidence = _load_folder(inner) if inner.is_dir() else _load_file(inner)
+            try:
+                evidence = _load_folder(inner) if inner.is_dir() else _load_file(inner)
+            except InputError as error:  # people know what they gave, not where it was unpacked
+                raise InputError(str(error).replace(str(inner), str(path))) from error
             skipped = (*evidence.skipped_files, *left_out)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error

@@ -119,8 +119,7 @@ def partial_transfer(
             (_, good), (_, bad) = _last(full), _last(part)
             if (
                 all_
-                and of
-                and got / all_ < more / of
+                and (not of or got / all_ < more / of)
                 and good is not None
                 and bad is not None
                 and bad < 0.3 * good

@@ -98,3 +98,9 @@ def test_two_runs_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     assert "What differs" in out
     assert "8.2.0" in out
+
+
+def test_an_error_names_what_was_given(tmp_path: Path) -> None:
+    path = _zip(tmp_path / "a.zip", **{"README.png": "x"})
+    with pytest.raises(InputError, match=r"a\.zip: no file of a training run"):
+        load_run(path)
