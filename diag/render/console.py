@@ -15,6 +15,8 @@ _COLORS = {
     "pass": "32;1", "low": "36", "info": "36", "unknown": "35;1", "dim": "2", "bold": "1", "change": "32",
 }  # fmt: skip
 _BAR = 20
+_SKIP_GROUPS, _SKIP_IDS = 4, 4
+"""What a terminal shows of the rules that could not judge; Markdown and JSON hold them all."""
 # A wide character with the closing punctuation after it, or a word with the spaces after it.
 _WORDS = re.compile(
     r"[\u2e80-\u9fff\uff00-\uffef][\u3001\u3002\uff0c\uff1a\uff1b\uff09]*|[^\s\u2e80-\u9fff\uff00-\uffef]+\s*|\s+"
@@ -114,9 +116,14 @@ class _Page:
             self.head(self.ui("skipped"))
             for item in evidence.skipped_files:
                 self.wrap(words.clean(item), "  ", "    ")
-            for reason, ids in words.skip_groups(report, self.lang):
+            groups = words.skip_groups(report, self.lang)
+            for reason, ids in groups[:_SKIP_GROUPS]:
+                shown = ", ".join(ids[:_SKIP_IDS]) + (f" … +{len(ids) - _SKIP_IDS}" if len(ids) > _SKIP_IDS else "")
                 self.wrap(reason, "  ", "    ")
-                self.wrap(", ".join(ids), "    ", style="dim")
+                self.wrap(shown, "    ", style="dim")
+            if rest := groups[_SKIP_GROUPS:]:
+                count = sum(len(ids) for _, ids in rest)
+                self.wrap(text(self.lang, "ui", "skipped_more", {"rules": count, "reasons": len(rest)}), "  ")
         if report.crashed:
             self.head(self.ui("crashed"))
             for crash in report.crashed:
