@@ -52,16 +52,15 @@ def test_losses_are_the_same_bit_for_bit_and_nothing_is_other(tmp_path: Path, ta
 
 def test_real_workers_time_themselves_and_change_nothing(tmp_path: Path) -> None:
     def two_workers(trainer: Any) -> None:
-        # On the CPU Ultralytics sets workers=0; this is the last moment to ask for more.
-        trainer.add_callback("on_pretrain_routine_start", lambda t: setattr(t.args, "workers", 2))
+        trainer.args.workers = 2  # the constructor has set it to 0, as always on the CPU
 
     without = fit(tmp_path / "without", plain("detect"), prepare=two_workers)
     run = fit(tmp_path, profiled(), prepare=two_workers)
     assert run.losses == without.losses
-    if run.trainer.train_loader.num_workers:  # one CPU has none to spare
-        workers = {id for record in run.records("loader") for id in record["workers"]}
-        assert workers <= {"0", "1"}
-        assert sum(record["images"] for record in run.records("loader")) == 2 * 8
+    workers = {id for record in run.records("loader") for id in record["workers"]}
+    assert workers
+    assert workers <= {"0", "1"}  # one of them on a machine with a single CPU
+    assert sum(record["images"] for record in run.records("loader")) == 2 * 8
 
 
 def test_the_parts_of_a_validation_fill_its_lap(tmp_path: Path) -> None:
