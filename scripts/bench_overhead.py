@@ -203,10 +203,7 @@ def run(mode: str, number: int, options: argparse.Namespace, data: str, *, steps
 
 
 def ratio(pairs: Sequence[tuple[Any, Any]], what: str) -> tuple[float, float, float]:
-    """Median over the pairs of (median step with / median step without), and its 95 % bootstrap interval.
-
-    Pairs are drawn with replacement, and the steps within each drawn pair, too.
-    """
+    """Median over pairs of (median step with / without), and its 95 % bootstrap interval over pairs and their steps."""
     rng = random.Random(0)
 
     def once(drawn: Sequence[tuple[Any, Any]], pick: Callable[[list[float]], list[float]]) -> float:
