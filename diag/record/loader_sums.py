@@ -1,5 +1,6 @@
 """Sums over the batches that the loader probe timed, so that the trace gets one line a second at most."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,7 +46,8 @@ class LoaderSums:
             "ns": {part: self._sums[part] for part in PARTS},
             **{name: self._sums[name] for name in _COUNTS},
             "workers": {str(id): counts for id, counts in sorted(self._workers.items())},
-            "slow": [[file, ns] for ns, file in self._slow],
+            # The user knows the file, not its link in the view.
+            "slow": [[os.path.realpath(file) if file.startswith("/") else file, ns] for ns, file in self._slow],
         }
         self._since = now_ns
         self._clear()

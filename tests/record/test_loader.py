@@ -178,6 +178,16 @@ def test_sums_give_a_line_a_second_and_lose_nothing() -> None:
     assert sums.flush(3 * EVERY_NS) is None
 
 
+def test_the_slowest_file_is_named_as_the_user_knows_it(tmp_path: Path) -> None:
+    (tmp_path / "real.png").write_bytes(b"")
+    (tmp_path / "link.png").symlink_to(tmp_path / "real.png")
+    sums = LoaderSums()
+    sums.add(BATCH | {"worker": 0, "slow_file": str(tmp_path / "link.png")}, 0)
+    line = sums.flush(1)
+    assert line is not None
+    assert line["slow"] == [[str(tmp_path / "real.png"), 7]]
+
+
 def test_the_recorder_writes_them_with_their_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIAG_T0_NS", "0")
     recorder = Recorder(str(tmp_path), 0, iter(range(100)).__next__)
