@@ -5,8 +5,8 @@ import math
 from pathlib import Path
 
 from diag.load.read import UnreadableError, read_text
-from diag.model.evidence import Ledger, Phase, Phases, StepStats
-from diag.model.foreign import Table, Tables
+from diag.model.evidence import Ledger, StepStats
+from diag.model.foreign import Phase, Phases, Table, Tables
 from diag.model.run import Epoch, Epochs
 from diag.model.trace import Stage
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from diag.model.audit import Fault
 from diag.model.counters import Counters
 from diag.model.curves import Curves
-from diag.model.foreign import DataYaml, Difference, LabelFiles, Notes, Tables, TrainLog
+from diag.model.foreign import DataYaml, Difference, LabelFiles, Notes, Phases, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.profile import Profile
 from diag.model.run import Epochs, RunRecord, TrainArgs
@@ -233,34 +233,6 @@ class Dataset:
     """Instances by split and class."""
     faults_file: str = ""
     """Where all places are listed, one JSON object a line; empty if nothing was found."""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A row of stages.csv: one phase of one epoch and where its seconds went."""
-
-    epoch: int
-    name: str
-    iters: int
-    seconds: Mapping[str, float]
-    """Column without its unit -> seconds (`data_wait`, `forward`, `postproc`)."""
-    wall_s: float
-
-    def share(self, *columns: str) -> float:
-        """Share of the phase's wall time in these columns."""
-        return sum(self.seconds.get(c, 0.0) for c in columns) / self.wall_s if self.wall_s > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class Phases:
-    """All rows of a stages.csv."""
-
-    rows: tuple[Phase, ...]
-    file: str = "stages.csv"
-
-    def of(self, pattern: str) -> tuple[Phase, ...]:
-        """The phases whose name starts so."""
-        return tuple(row for row in self.rows if row.name.startswith(pattern))
 
 
 @dataclass(frozen=True)

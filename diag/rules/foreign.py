@@ -6,9 +6,9 @@ These ids are also answered from this project's own counters; a table of somebod
 import itertools
 from statistics import median
 
-from diag.model.evidence import Console, Phases
+from diag.model.evidence import Console
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import Tables, TrainLog
+from diag.model.foreign import Phases, Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import low_and_high, on_cpu, ram_cache, table_source

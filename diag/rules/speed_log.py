@@ -3,9 +3,9 @@
 import re
 from statistics import median
 
-from diag.model.evidence import Console, Peers, Phases
+from diag.model.evidence import Console, Peers
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import DataYaml, Notes, Tables, TrainLog
+from diag.model.foreign import DataYaml, Notes, Phases, Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import noted, out_of_memory, ram_cache, sources, table_source, windows

@@ -2,9 +2,9 @@
 
 from statistics import median
 
-from diag.model.evidence import Console, Evidence, Peers, Phases, StepStats
+from diag.model.evidence import Console, Evidence, Peers, StepStats
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import Notes, Tables, TrainLog
+from diag.model.foreign import Notes, Phases, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
