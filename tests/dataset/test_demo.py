@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from diag.dataset.audit import audit
 from diag.dataset.demo import COUNTS, HEIGHT, WIDTH, make_demo
 from diag.dataset.resolve import resolve
-from diag.dataset.scan import scan
 
 DIGESTS = {
     "detect": "61c91128a1a54027e201d63ca0dcc9b84ecd72812a0a8a1c40a316bcde75086f",
@@ -32,7 +32,7 @@ def test_it_is_byte_identical(demo: tuple[str, Path]) -> None:
 
 def test_it_has_no_fault(demo: tuple[str, Path]) -> None:
     task, yaml = demo
-    dataset = scan(resolve(str(yaml), task, cwd=Path.cwd(), datasets_dir=Path("/nowhere")))
+    dataset = audit(resolve(str(yaml), task, cwd=Path.cwd(), datasets_dir=Path("/nowhere"))).dataset
     assert {n: s.images for n, s in dataset.splits.items()} == COUNTS
     assert dataset.problems == ()
     assert all(s.background == s.missing_labels == 0 for s in dataset.splits.values())

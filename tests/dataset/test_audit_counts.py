@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from diag.dataset.audit import audit
 from diag.dataset.resolve import resolve
-from diag.dataset.scan import scan
 from diag.model.evidence import Dataset, SplitCounts
 from tests.dataset.conftest import Maker
 
@@ -13,7 +13,7 @@ BCCD = Path(__file__).parents[3] / "shared" / "data" / "bccd" / "data.yaml"
 
 
 def counted(yaml: Path, task: str = "detect") -> Dataset:
-    return scan(resolve(str(yaml), task, cwd=Path.cwd(), datasets_dir=Path("/nowhere")))
+    return audit(resolve(str(yaml), task, cwd=Path.cwd(), datasets_dir=Path("/nowhere"))).dataset
 
 
 def test_everything_is_counted_once(make_set: Maker) -> None:
