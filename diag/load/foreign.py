@@ -16,6 +16,7 @@ from diag.load.notes import MAX_NOTE_BYTES, parse_notes
 from diag.load.read import UnreadableError, read_text
 from diag.load.results import parse_results
 from diag.load.tables import parse_results_txt, parse_table, phase_ledger, phase_steps, phases
+from diag.load.trainlog import parse_trainlog
 from diag.load.words import scalar
 from diag.model.evidence import Console, ConsoleLine, Evidence
 from diag.model.foreign import Tables, TrainLog
@@ -135,7 +136,7 @@ def _walk(base: Path) -> _Found:
     for path in _files(base, 0):
         inside = {p.lower() for p in path.relative_to(base).parts[:-1]}
         suffix, lower = path.suffix.lower(), path.name.lower()
-        if lower in _OWN or lower.startswith("."):
+        if lower.startswith(".") or (lower in _OWN and not (lower == "train.log" and _is_console(path))):
             continue
         if suffix == ".txt" and (inside & {"labels", "label"} or any(p.startswith("labels") for p in inside)):
             found.labels.append(path)
@@ -150,6 +151,16 @@ def _walk(base: Path) -> _Found:
     # The main log first: the one that is called so, then the others by name.
     found.logs.sort(key=lambda p: (p.name != "console.log", p.as_posix()))
     return found
+
+
+def _is_console(path: Path) -> bool:
+    """A train.log that is not of the classic form (times of a batch on a line) is a console log that is called so."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(1 << 16)
+    except OSError:
+        return False
+    return b"\0" not in head and bool(head.strip()) and not parse_trainlog(head.decode("utf-8", "replace"))
 
 
 def _files(folder: Path, depth: int) -> Iterator[Path]:

@@ -11,27 +11,31 @@ _PATTERNS = {
     "train_start": r"Starting training for \d+ epochs|^Logging results to ",
     "completed": r"\d+ epochs completed in",
     "early_stop": r"(?:Training stopped|Stopping training) early as no improvement|EarlyStopping: ",
-    "optimizer_auto": r"'optimizer=auto' found, ignoring",
+    "optimizer_auto": r"['`]optimizer=auto['`] found, ignoring",
     "optimizer": r"^optimizer: ?",
     "gpu_oom": r"CUDA out of memory|OutOfMemoryError: (?:CUDA|HIP)|CUBLAS_STATUS_ALLOC_FAILED"
     r"|CUDA error: out of memory",
-    "ram_oom": r"oom-kill|Out of memory: Killed process|cgroup out of memory|\(signal: 9\)|killed by signal: Killed",
+    "ram_oom": r"oom-kill|Out of memory: Killed process|cgroup out of memory|\(signal: 9\)|killed by signal: Killed"
+    r"|signal 9: SIGKILL|\bexit(?:ed with)? (?:code|status):? ?137\b|\boom_kill [1-9]|OOMKilled\W{1,4}true"
+    r"|tried to allocate more memory than is available",
     "shm_small": r"insufficient shared memory|out of shared memory|Bus error.*shm"
-    r"|unable to (?:open|write|mmap|allocate).*(?:shm|shared memory)",
+    r"|unable to (?:open|write|mmap|allocate).*(?:shm|shared memory)"
+    r"|unable to write to file </torch_\S{1,60}: No space left",
     "disk_full": r"No space left on device|Errno 28\b|Disk quota exceeded",
     "port_in_use": r"Address already in use|EADDRINUSE|Errno 98\b",
     "autoinstall": r"AutoUpdate success|attempting AutoUpdate",
     "tensorboard_on": r"^TensorBoard: |Start Tensorboard with",
-    "cache_unwritable": r"Cache directory .* is not writable|is not writeable.*cache not saved|cache not saved",
+    "cache_unwritable": r"Cache directory .* is not writea?ble|cache not saved",
     "weights_missing": r"Download failure for|ConnectionError|Failed to resolve|Name or service not known"
     r"|Temporary failure in name resolution|Max retries exceeded|not connected to the internet",
     "no_cuda": r"Invalid CUDA 'device=|Torch not compiled with CUDA enabled|CUDA is not available"
-    r"|cuda\.is_available\(\): False",
-    "docker_no_gpu": r"could not select device driver .*\[\[gpu\]\]|nvidia-container-cli: "
+    r"|cuda\.is_available\(\): False|NVIDIA-SMI has failed because it couldn't communicate"
+    r"|No CUDA GPUs are available|Found no NVIDIA driver on your system",
+    "docker_no_gpu": r"could not select device driver .*\[\[gpu\]\]|nvidia-container-cli: (?!requirement error)"
     r"|failed to discover GPU vendor"
     r"|unknown or invalid runtime name: nvidia|The NVIDIA Driver was not detected",
     "amp_failed": r"AMP: checks failed",
-    "killed": r"^Killed$|^\W*已杀死",
+    "killed": r"^Killed$|^\W*已杀死|^\[\d+\]\s+\d+ killed\s",
     "error": r"^\w*(?:Error|Exception)\b.*:",
     # Beyond the run's own summary: what a line names as the cause.
     "tal_cpu": r"(?:OutOfMemory|out of memory).{0,60}(?:Assigner|assign).{0,30}using CPU",
@@ -75,6 +79,9 @@ _PATTERNS = {
     "scheduler_order": r"lr_scheduler\.step\(\)` before `optimizer\.step",
     "traceback": r"^Traceback \(most recent call last\)",
     "nan_grad": r"grad(?:ient)?s?.{0,30}\b(?:nan|inf)\b|found_inf|GradScaler.{0,60}(?:scale|overflow)",
+    "slow_access": r"Slow image access detected",
+    "bad_encoding": r"UnicodeDecodeError: '[\w-]{1,20}' codec can't decode",
+    "weights_only": r"Weights only load failed|Unsupported global: GLOBAL ultralytics",
     "no_grad_scale": r"Attempting to unscale_ FP16|scale.{0,30}underflow",
 }
 KINDS = tuple(_PATTERNS)
@@ -95,15 +102,15 @@ _WORDS = {
     "optimizer_auto": "optimizer",
     "optimizer": "optimizer",
     "gpu_oom": "memory alloc_failed",
-    "ram_oom": "oom-kill memory killed signal",
-    "shm_small": "memory bus\\serror shm",
+    "ram_oom": "oom-kill memory killed signal 137 oom_kill",
+    "shm_small": "memory bus\\serror shm </torch_",
     "disk_full": "space errno quota",
     "port_in_use": "address eaddr errno",
     "autoinstall": "autoupdate",
     "tensorboard_on": "tensorboard",
     "cache_unwritable": "cache",
     "weights_missing": "download connection resolve name max\\sretries internet",
-    "no_cuda": "cuda",
+    "no_cuda": "cuda nvidia",
     "docker_no_gpu": "[[gpu]] nvidia vendor runtime",
     "amp_failed": "amp:",
     "killed": "killed 已杀死",
@@ -141,6 +148,9 @@ _WORDS = {
     "scheduler_order": "lr_scheduler",
     "traceback": "traceback",
     "nan_grad": "grad found_inf",
+    "slow_access": "slow\\simage",
+    "bad_encoding": "codec",
+    "weights_only": "weights unsupported",
     "no_grad_scale": "unscale underflow",
 }
 _GATE: dict[str, list[str]] = {}

@@ -35,6 +35,7 @@ def parse_data_yaml(text: str, *, name: str = "data.yaml") -> DataYaml:
         file=name,
         names=dict(pairs),
         names_count=len(pairs),
+        names_text=named[:100] if isinstance(named, str) else "",
         nc=nc if isinstance(nc, int) and not isinstance(nc, bool) else None,
         train=_path(raw.get("train")),
         val=_path(raw.get("val")),

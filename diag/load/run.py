@@ -157,6 +157,8 @@ def _load_folder(base: Path) -> Evidence:
         ),
     )
     evidence = add_foreign(evidence, base, reader.read, reader.name)
+    if (evidence.log and evidence.log.file == "train.log") or (evidence.console and evidence.console.file == "train.log"):
+        reader.skipped = [s for s in reader.skipped if not s.startswith("train.log: ")]  # a console log that is called so
     if evidence.console:
         evidence = replace(evidence, console=replace(evidence.console, tensorboard_files=_has_events(yolo)))
     inner_runs = sorted(d for d in base.iterdir() if d.is_dir() and is_run_folder(d))

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from pathlib import Path
 
 from diag.load.read import UnreadableError, read_text
@@ -21,6 +22,26 @@ _STAGES = {
     "backward": Stage.BACKWARD,
     "optim": Stage.OPTIMIZER,
 }
+_SMI_UNIT = re.compile(r" \[[^\]]{1,8}\]$")
+_SMI = {
+    "utilization.gpu": "gpu_util_pct",
+    "memory.used": "gpu_mem_mib",
+    "memory.total": "gpu_mem_total_mib",
+    "power.draw": "power_w",
+    "power.limit": "power_limit_w",
+    "enforced.power.limit": "power_limit_w",
+    "temperature.gpu": "gpu_temp_c",
+    "clocks.sm": "sm_clock_mhz",
+    "clocks.current.sm": "sm_clock_mhz",
+    "clocks.max.sm": "max_sm_mhz_limit",
+    "pcie.link.gen.current": "pcie_gen",
+    "pcie.link.gen.gpucurrent": "pcie_gen",
+    "pcie.link.gen.max": "pcie_gen_max",
+    "pcie.link.gen.gpumax": "pcie_gen_max",
+    "pcie.link.width.current": "pcie_width",
+    "pcie.link.width.max": "pcie_width_max",
+}
+"""Columns of `nvidia-smi --query-gpu=... --format=csv` by the names that other telemetry uses; units are cut off."""
 _OLD = (
     "train/box_loss", "train/obj_loss", "train/cls_loss", "train/total_loss", "labels", "img_size",
     "metrics/precision", "metrics/recall", "metrics/mAP_0.5", "metrics/mAP_0.5:0.95",
@@ -46,7 +67,7 @@ def parse_table(text: str, *, name: str) -> Table | None:
         return None
     if len(cells) < 2 or not 1 < len(cells[0]) <= _MAX_COLUMNS:
         return None
-    columns = tuple(c.strip().lstrip("\ufeff") for c in cells[0])
+    columns = tuple(_SMI.get(_SMI_UNIT.sub("", c.strip()), c.strip()) for c in (c.lstrip("\ufeff") for c in cells[0]))
     width = len(columns)
     rows = tuple(tuple(c.strip() for c in (*row, *[""] * width)[:width]) for row in cells[1:])
     return Table(name, columns, rows)

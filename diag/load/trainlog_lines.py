@@ -12,6 +12,7 @@ _NUM = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf)"
 _EPOCH = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])\s+((?:{_NUM}\s+)+?)(\d+)\s*:", re.I)
 _EPOCH_BARE = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])((?:\s+{_NUM})+)\s*:?", re.I)
 _ALL = re.compile(rf"(?:^|\s)all((?:\s+{_NUM})+)\s*$", re.I)
+_CLASS_ROW = re.compile(rf"^\s*(\S(?:.{{0,60}}?\S)?)\s+(\d{{1,7}})\s+(\d{{1,8}})((?:\s+{_NUM}){{4,8}})\s*$", re.I)
 _HEAD = re.compile(r"^\W*Epoch\s+gpu_mem\b(.*)", re.I)
 _BANNER = re.compile(r"Ultralytics\s+(?:YOLO\s?v?)?(\d+\.\d[\w.+-]*)|YOLOv?\d*\W{1,6}v?(\d[\w.+-]*)", re.I)
 _CUDA = re.compile(r"CUDA:([\d.,]+) \(([^,()]+(?:\([^)]*\))?[^,()]*), ?(\d+(?:\.\d+)?)Mi?B\)")
@@ -65,14 +66,16 @@ class LogParser:
         self.val_bar: Bar | None = None
         self.clock: float | None = None
         self.started = 0
+        self.classes: dict[str, int] = {}
+        self.table: dict[str, int] | None = None
 
     def knows(self, low: bytes) -> bool:
         """Whether a word of this lower-case line may be of use to `feed`, whatever its numbers are."""
         return any(word in low for word in _WORDS)
 
     def wants(self, low: bytes) -> bool:
-        """Whether the line is a table row, a header or a time stamp."""
-        return _WANTED.match(low, 0, 300) is not None
+        """Whether the line is a table row, a header or a time stamp, or follows a row for all classes."""
+        return self.table is not None or _WANTED.match(low, 0, 300) is not None
 
     def feed(self, number: int, line: str) -> None:
         """One line without control characters."""
@@ -85,12 +88,19 @@ class LogParser:
                 self._metrics(found[1])
         elif found := _ALL.search(line):
             self._metrics(found[1], number)
+            self.table = {}
+            return
+        elif self.table is not None and (found := _CLASS_ROW.match(line)) and len(self.table) < 10_000:
+            self.table[found[1]] = int(found[3])
+            self.classes = self.table
+            return
         elif found := _HEAD.match(line):
             self.names = tuple(_NAMES.get(n.lower(), n.lower()) for n in found[1].split(":")[0].split())
         elif found := _AUTOBATCH.match(line):
             self.autobatch.append(float(found[1]))
         else:
             self._other(number, line)
+        self.table = None
 
     def _epoch(self, number: int, line: str, found: re.Match[str]) -> None:
         cells = [float(n) for n in found[5].split()]
@@ -249,6 +259,7 @@ class LogParser:
             autobatch_gib=tuple(self.autobatch),
             runs=max(len(runs), self.started),
             lines=lines,
+            class_instances=self.classes,
             ended=ended,
             **self.facts,
         )

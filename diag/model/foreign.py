@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NAN = float("nan")
+_WITH_UNIT = re.compile(r"([+-]?\d{1,15}(?:\.\d{1,15})?) ?(?:%|Mi?B|Gi?B|W|MHz|C)")
+"""A cell as nvidia-smi writes it: `88 %`, `1010 MiB`, `297.31 W`."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class TrainLog:
     optimizer_lr: float | None = None
     autobatch_gib: tuple[float, ...] = ()
     """Memory at batch 1, 2, 4 ... of AutoBatch's table."""
+    class_instances: Mapping[str, int] = field(default_factory=dict)
+    """Instances of each class in the last validation table that lists them."""
     hours: float | None = None
     runs: int = 0
     """Trainings in the file."""
@@ -204,6 +208,8 @@ class DataYaml:
     file: str
     names: Mapping[int, str]
     names_count: int = 0
+    names_text: str = ""
+    """What stands under `names` where it is neither a list nor a mapping."""
     nc: int | None = None
     train: str = ""
     val: str = ""
@@ -258,7 +264,8 @@ def _number(cell: str) -> float:
     try:
         return float(cell.strip().rstrip("%"))
     except ValueError:
-        return NAN
+        found = _WITH_UNIT.fullmatch(cell.strip())
+        return float(found[1]) if found else NAN
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import math
 
 from diag.model.curves import Curves
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import from_scratch, pretrained
@@ -14,6 +15,7 @@ _STOPPED = (
     "data.no_labels",
     "data.no_images",
     "num.lr_too_high",
+    "num.mps_bad_loss",
     "train.lr_stuck",
     "train.warmup_too_long",
 )
@@ -24,6 +26,7 @@ def undertrained(
     curves: Curves,
     args: TrainArgs | None,
     run: RunRecord | None,
+    log: TrainLog | None,
     *,
     min_epochs: int = 5,
     min_gain: float = 0.04,
@@ -49,6 +52,8 @@ def undertrained(
     planned = planned if isinstance(planned, int) and planned > curves.rows else curves.rows
     if planned > curves.rows and run is not None and run.exit_cause.kind == "running":
         return Skip("still_running")
+    if log is not None and log.file == curves.file and log.ended == "error" and planned > curves.rows:
+        return None  # it was still improving because an error ended it: more epochs are no advice
     fifth = max(2, round(curves.rows / 5))
     noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth) if curves.best > 0 else math.inf
     late = curves.best_at >= best_after * curves.rows

@@ -166,7 +166,10 @@ def bad_rows(
 
 @rule("data.names_invalid", Severity.CRITICAL)
 def names_invalid(dataset: Dataset | None, data: DataYaml | None) -> Verdict:
-    """Class names are duplicated, empty, their ids are not 0, 1, 2 ..., or their number is not nc."""
+    """Class names are duplicated, empty, their ids are not 0, 1, 2 ..., or their number is not nc.
+
+    `0:cat` without a space after the colon is a text to YAML, no mapping (ultralytics#639).
+    """
     if dataset is None and data is None:
         return Skip("no_evidence", {"missing": "dataset, data"})
     file = dataset.yaml if dataset else data.file if data else ""
@@ -174,6 +177,9 @@ def names_invalid(dataset: Dataset | None, data: DataYaml | None) -> Verdict:
     if data is not None and names and data.nc is not None and data.nc != len(names):
         wrong: Values = {"case": "nc", "nc": data.nc, "count": len(names)}
         return Hit(values=wrong, fixes=(Fix("names"),), evidence=(Source(file),))
+    if data is not None and not names and data.names_text:
+        text: Values = {"case": "text", "text": data.names_text}
+        return Hit(values=text, fixes=(Fix("mapping"),), evidence=(Source(file),))
     if not names:
         return Skip("no_names")
     lower = [name.strip().lower() for name in names.values()]

@@ -1,5 +1,7 @@
 """train.*: how the run ended, and whether that was as planned."""
 
+import math
+
 from diag.model.curves import Curves
 from diag.model.evidence import Console
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
@@ -34,6 +36,23 @@ def stopped_early(curves: Curves, args: TrainArgs | None) -> str:
     if not isinstance(patience, (int, float)) or patience <= 0:
         return ""
     return next((name for name, at in curves.stop_at.items() if curves.rows - patience in at), "")
+
+
+def patience_too_short(
+    curves: Curves, args: TrainArgs | None, *, max_patience: int, lr_left: float, gain: float, noise: float
+) -> bool:
+    """Early stopping ended a run that was still improving, or whose score is too noisy for its patience.
+
+    The thresholds are those of train.es_premature.
+    """
+    patience = args.get("patience") if args else None
+    if not stopped_early(curves, args) or not isinstance(patience, int) or not curves.best_at:
+        return False
+    lrs = [v for v in curves.lr if math.isfinite(v)]
+    left = lrs[-1] / max(lrs) if lrs and max(lrs) > 0 else 0.0
+    noisy = curves.best > 0 and curves.noise / curves.best >= noise
+    rising = curves.gain >= gain or curves.val_gain >= gain
+    return patience <= max_patience and left >= lr_left and (rising or noisy)
 
 
 def planned_epochs(args: TrainArgs | None) -> int | None:
@@ -78,8 +97,22 @@ def incomplete(
 
 
 @rule("train.early_stopped_ok", Severity.INFO, explained_by=("train.es_early_spike", "train.es_on_saturated_metric"))
-def early_stopped(curves: Curves, args: TrainArgs | None, console: Console | None) -> Verdict:
-    """Early stopping ended the run, as asked for."""
+def early_stopped(
+    curves: Curves,
+    args: TrainArgs | None,
+    console: Console | None,
+    *,
+    max_patience: int = 20,
+    lr_left: float = 0.5,
+    gain: float = 0.02,
+    noise: float = 0.05,
+) -> Verdict:
+    """Early stopping ended the run, as asked for.
+
+    Not said where train.es_premature says that it came too early (max_patience, lr_left, gain, noise as there).
+    """
+    if patience_too_short(curves, args, max_patience=max_patience, lr_left=lr_left, gain=gain, noise=noise):
+        return None
     planned = planned_epochs(args)
     if planned is None and console is None:
         return Skip("no_plan")
@@ -131,12 +164,14 @@ def converged(
     short_gain: float = 0.05,
     max_val_rise: float = 0.10,
     min_score: float = 0.3,
+    max_noise: float = 0.12,
 ) -> Verdict:
     """Converged and healthy: ended as planned, near its best, no longer rising much.
 
     max_drop: nine of ten healthy public runs end within 3.4 % of their best. max_gain, short_epochs,
     short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
-    score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy.
+    score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy. max_noise: a score that
+    swings as train.oscillation calls medium ends near its best by chance only.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -149,7 +184,7 @@ def converged(
     limit = short_gain if curves.rows <= short_epochs else max_gain
     if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:
         return None
-    if curves.val_rise > max_val_rise:
+    if curves.val_rise > max_val_rise or curves.noise / curves.best >= max_noise:
         return None
     return Hit(
         values={

@@ -56,6 +56,24 @@ def torchvision(console: Console, notes: Notes | None, log: TrainLog | None) -> 
     )
 
 
+@rule("env.library_bug@log", Severity.MEDIUM)
+def old_loader(console: Console, notes: Notes | None, log: TrainLog | None) -> Verdict:
+    """Weights can't be loaded: torch 2.6 turned `torch.load` to weights_only=True, which old Ultralytics doesn't know.
+
+    ultralytics#19778, #19824, assets#102: "Weights only load failed ... Unsupported global". The file is not broken.
+    """
+    said = sources(console, ("weights_only",))
+    if not said:
+        return None
+    torch = (notes.packages.get("torch") if notes else None) or (log.torch if log else "")
+    yolo = (notes.packages.get("ultralytics") if notes else None) or (log.versions[-1] if log and log.versions else "")
+    return Hit(
+        values={"case": "versions" if torch and yolo else None, "torch": torch, "ultralytics": yolo},
+        fixes=(Fix("update"), Fix("older_torch")),
+        evidence=said[:2],
+    )
+
+
 @rule("env.nccl_timeout_scan", Severity.HIGH)
 def nccl_timeout(console: Console, log: TrainLog | None) -> Verdict:
     """DDP ranks timed out while rank 0 scanned labels or cached images: no training step had been made."""
@@ -89,7 +107,7 @@ def nccl_hang(
     """
     if console is None and notes is None:
         return Skip("no_evidence", {"missing": "console, notes"})
-    several = sources(console, ("nccl",)) or noted(notes, r"NCCL|nproc|[2-9]x |CUDA:0,1")
+    several = sources(console, ("nccl", "nccl_timeout")) or noted(notes, r"NCCL|nproc|[2-9]x |CUDA:0,1")
     if not several or (log is not None and log.epochs):
         return None
     util, power, limit = (

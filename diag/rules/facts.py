@@ -144,6 +144,16 @@ def ram_cache(args: TrainArgs | None, log: TrainLog | None) -> bool:
     return asked or bool(log and any(c.where in {"ram", ""} for c in log.caches))
 
 
+def free_memory(notes: Notes | None) -> tuple[float, float] | None:
+    """Available and total host memory in GiB by the `Mem:` line of free; None without one."""
+    for note in notes.find(r"^Mem:\s") if notes is not None else ():
+        cells = re.findall(r"(\d+(?:[.,]\d+)?)([KMGTP]?)i?B?(?=\s|$)", note.text[4:])
+        sizes = [float(n.replace(",", ".")) * {"K": 2**-20, "M": 2**-10, "G": 1, "T": 2**10}.get(u, 2**-20) for n, u in cells]
+        if len(sizes) >= 3 and sizes[0] > 0:
+            return sizes[5] if len(sizes) > 5 else sizes[2], sizes[0]
+    return None
+
+
 def gpu_name(log: TrainLog | None, notes: Notes | None, baseline: Baseline | None) -> str:
     """The GPU that was trained on, as far as one can tell."""
     if log is not None and log.gpu:

@@ -4,7 +4,7 @@ import re
 from statistics import median
 
 from diag.model.evidence import Console
-from diag.model.finding import Fix, Hit, Severity, Skip, Verdict
+from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import Notes, Tables
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
@@ -16,15 +16,20 @@ _REASONS = r"throttl|clocks?_?event|reasons?$"
 
 
 @rule("hw.thermal_throttle@foreign", Severity.CRITICAL)
-def thermal_throttle(tables: Tables, notes: Notes | None, *, hot_c: float = 83.0, min_drop: float = 0.12) -> Verdict:
+def thermal_throttle(
+    tables: Tables | None, notes: Notes | None, *, hot_c: float = 83.0, min_drop: float = 0.12
+) -> Verdict:
     """Clocks are held down by temperature.
 
     hot_c: most NVIDIA boards begin to slow down between 83 and 88 C. min_drop: the SM clock in hot samples lies
     this much below that in cool ones while the GPU is busy. The driver's own reason counts without both.
     """
     said = noted(
-        notes, r"(?:HW|SW) Thermal Slowdown\s*:\s*Active|thermal.{0,30}(?:throttl|slowdown).{0,12}(?:active|yes|true)"
+        notes, r"(?:HW|SW) Thermal Slowdown\s*:\s*Active|thermal.{0,30}(?:throttl|slowdown).{0,12}(?<!not )(?<!in)(?:active|yes|true)"
     )
+    if tables is None and notes is None:
+        return Skip("no_evidence", {"missing": "tables, notes"})
+    tables = tables or Tables()
     temps, clocks = tables.series(_TEMP), tables.series(_CLOCK)
     columns = [(t, c) for t in tables.tables if (c := t.find(_REASONS))]
     reason = next((t for t, c in columns if any("thermal" in cell.lower() for cell in t.texts(c))), None)
@@ -64,12 +69,28 @@ def thermal_speed(tables: Tables, *, hot_c: float = 83.0, min_drop: float = 0.12
 
 
 @rule("hw.power_throttle@foreign", Severity.MEDIUM, explained_by=("hw.thermal_throttle",))
-def power_throttle(tables: Tables, notes: Notes | None, *, min_share: float = 0.97, min_drop: float = 0.15) -> Verdict:
+def power_throttle(
+    tables: Tables | None,
+    notes: Notes | None,
+    *,
+    min_share: float = 0.97,
+    min_drop: float = 0.15,
+    min_cap_drop: float = 0.3,
+) -> Verdict:
     """Clocks are held down by the power cap or brake.
 
     min_share: of the limit, in the median; min_drop: the clock lies this much below its own maximum meanwhile.
+    A power brake is always a fault; "SW Power Cap: Active" is the normal state of a card under full load, so it counts
+    with a clock of min_cap_drop below the highest in the same capture (cards at their own limit run at 0.8 and more).
     """
-    said = noted(notes, r"(?:SW Power Cap|HW Power Brake\w*)\s*:\s*Active")
+    if tables is None and notes is None:
+        return Skip("no_evidence", {"missing": "tables, notes"})
+    tables = tables or Tables()
+    said = noted(notes, r"HW Power Brake\w*(?: Slowdown)?\s*:\s*Active")
+    capped = noted(notes, r"SW Power Cap\s*:\s*Active")
+    sm = [_first_number(n.text) for n in notes.find(r"^SM\s*:\s*\d+ MHz")] if notes else []
+    if capped and len(sm) >= 2 and sm[0] < (1 - min_cap_drop) * sm[1]:
+        said = (*said, *capped)
     power, limit, clocks = (
         tables.series("^power(?:_draw)?(?:_w)?$"),
         tables.series("power_limit"),
@@ -85,6 +106,34 @@ def power_throttle(tables: Tables, notes: Notes | None, *, min_share: float = 0.
         values={"case": "measured" if share else "reason", "share": share, "drop": drop},
         fixes=(Fix("power_limit"),),
         evidence=said or table_source(tables, "power"),
+    )
+
+
+@rule("hw.pcie_degraded", Severity.HIGH)
+def pcie_degraded(tables: Tables, *, busy: float = 50.0, min_busy: int = 3, max_share: float = 0.3) -> Verdict:
+    """The PCIe link under load is narrower or slower than the card and slot allow.
+
+    `pcie.link.gen.max` and `.width.max` of nvidia-smi are what this card can do in this system. An idle link is always
+    slow, so only samples with more than busy percent utilisation count, at least min_busy of them. max_share: of the
+    rate (twofold per generation, in proportion to the width); half the width is how many boards are wired, and costs
+    a training nothing.
+    """
+    table = tables.having("^pcie_gen$", "^pcie_gen_max$", "^gpu_util")
+    if table is None:
+        return Skip("no_column", {"column": "pcie.link.gen.current, utilization.gpu"})
+    gen, most, util = table.numbers("^pcie_gen$"), table.numbers("^pcie_gen_max$"), table.numbers("^gpu_util")
+    width, widest = table.numbers("^pcie_width$") or gen, table.numbers("^pcie_width_max$") or gen
+    rows = [i for i, u in enumerate(util) if u > busy and most[i] > 0 and widest[i] > 0]
+    if len(rows) < min_busy:
+        return Skip("too_few_steps", {"have": len(rows), "need": min_busy})
+    share = median(2.0 ** (gen[i] - most[i]) * width[i] / widest[i] for i in rows)
+    if not share <= max_share:
+        return None
+    at = rows[0]
+    return Hit(
+        values={"gen": gen[at], "gen_max": most[at], "width": width[at], "width_max": widest[at], "share": share},
+        fixes=(Fix("reseat"), Fix("bios")),
+        evidence=(Source(table.file, at + 2),),
     )
 
 
@@ -131,6 +180,11 @@ def cpu_oversubscription(
         evidence=noted(notes, r"nr_throttled|cpu\.max|cfs_quota")
         or (table_source(tables, "throttled|load") if tables else ()),
     )
+
+
+def _first_number(text: str) -> float:
+    found = re.search(r"\d+(?:\.\d+)?", text)
+    return float(found[0]) if found else 0.0
 
 
 def _quota(notes: Notes | None) -> float:

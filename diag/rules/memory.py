@@ -2,7 +2,7 @@
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
-from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
@@ -35,6 +35,8 @@ def gpu_oom(
     if not seen:
         return None
     oom = out_of_memory(console)
+    if oom is not None and log is not None and log.oom_phase == "val" and log.ended == "error":
+        return None  # training fits: mem.gpu_oom_val says what validation needs
     if oom is not None and oom.tried and oom.free and oom.free > max(2 * oom.tried, 1.0):
         return None  # the card has room: something else is reported as out of memory
     if console is not None and console.of("pin_memory") and (oom is None or oom.tried is None):
@@ -71,6 +73,8 @@ def ram_oom(
         fixes.append(Fix("fewer_workers", {"workers": workers // 2}))
     host = baseline.host if baseline else None
     limit = (host.memory_limit_bytes or host.memory_total_bytes) if host else None
+    # Exit code 137 is SIGKILL: the kernel for memory, most often, but a person can send it as well.
+    only_code = all("137" in s.text or "SIGKILL" in s.text for s in seen) and not _died(run, "ram_oom")
     return Hit(
         values={
             "case": "known" if limit and workers is not None else "unknown",
@@ -79,6 +83,7 @@ def ram_oom(
         },
         fixes=(*fixes, Fix("more_memory")),
         evidence=seen,
+        confidence=Confidence.MEDIUM if only_code else Confidence.HIGH,
     )
 
 

@@ -99,15 +99,21 @@ def pinned_limit(console: Console, notes: Notes | None, *, min_free: float = 1.0
 
 
 @rule("mem.fragmentation", Severity.MEDIUM, explained_by=("mem.wrong_device", "mem.gpu_shared"))
-def fragmentation(console: Console, *, min_factor: float = 1.5, min_gib: float = 0.5) -> Verdict:
+def fragmentation(
+    console: Console, *, min_factor: float = 1.5, min_gib: float = 0.5, min_share: float = 0.1
+) -> Verdict:
     """PyTorch holds more free memory than was asked for, but in pieces: reserved far above allocated.
 
     min_factor: the reserved but unallocated memory against the request; min_gib: below that it explains nothing.
+    min_share: of what PyTorch holds; its own message says "if reserved memory is >> allocated memory". A few percent
+    are the rounding of the allocator on a card that is full.
     """
     oom = out_of_memory(console)
     if oom is None or oom.reserved_free is None or oom.tried is None:
         return None
     if oom.reserved_free < min_gib or oom.reserved_free < min_factor * oom.tried:
+        return None
+    if oom.allocated is not None and oom.reserved_free < min_share * (oom.allocated + oom.reserved_free):
         return None
     return Hit(
         values={"spare": oom.reserved_free, "tried": oom.tried},

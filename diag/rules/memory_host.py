@@ -8,7 +8,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import Notes, Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import noted, ram_cache, sources, table_source
+from diag.rules.facts import free_memory, noted, ram_cache, sources, table_source
 
 
 @rule("mem.ram_cache_too_big", Severity.CRITICAL)
@@ -65,12 +65,15 @@ def map_count(
     said = sources(console, ("cannot_allocate",))
     limit, count = (
         _number(notes, r"max_map_count\D{1,6}(\d+)"),
-        _number(notes, r"(?:map_count|maps|mappings)(?<!max_map_count)\D{1,20}(\d+)"),
+        _number(notes, r"(?:map_count|maps|mappings)(?<!max_map_count)\D{1,20}(\d+)")
+        or _number(notes, r"^(\d+) +/proc/\d+/maps"),
     )
     if not said:
         return None
     used, total = (tables.series("ram_used.*gb|mem_used"), tables.series("ram_total|mem_total")) if tables else ((), ())
     free = bool(used) and bool(total) and max(used) <= max_ram * max(total)
+    if not used and (memory := free_memory(notes)):
+        free = memory[0] >= (1 - max_ram) * memory[1]
     reached = bool(limit and count and count >= near * limit)
     if not reached and not (free and (limit or any("mmap" in s.text for s in said))):
         return None

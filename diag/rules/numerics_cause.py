@@ -10,7 +10,7 @@ from diag.model.foreign import Notes, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import gpu_name, sources
+from diag.rules.facts import from_scratch, gpu_name, sources
 from diag.stats import finite, smooth
 
 _BROKEN_FP16 = re.compile(r"GTX ?16\d\d|\bT(?:400|600|1000|1200|500|550)\b|MX ?450|MX ?550|Quadro T\d", re.I)
@@ -63,12 +63,13 @@ def amp_overflow(curves: Curves | None, console: Console | None, args: TrainArgs
 
 @rule("num.mps_bad_loss", Severity.CRITICAL)
 def mps_bad_loss(
-    console: Console | None, log: TrainLog | None, args: TrainArgs | None, curves: Curves | None
+    console: Console | None, log: TrainLog | None, args: TrainArgs | None, curves: Curves | None, *, min_zero: int = 3
 ) -> Verdict:
     """Zero or garbage losses from Apple's MPS backend: no boxes are assigned though objects are in the batch.
 
     hub#1199, ultralytics#9933, #7554, #24399: box and dfl loss exactly 0 with instances in the batch, cls loss
-    enormous; the same training on the CPU is normal.
+    enormous; the same training on the CPU is normal. Or all scores are exactly 0 for min_zero epochs of a pretrained
+    model with objects to find (ultralytics#3962): a weak model scores little, not nothing.
     """
     on_mps = (console is not None and console.device == "mps") or (
         args is not None and str(args.get("device", "")) == "mps"
@@ -80,6 +81,14 @@ def mps_bad_loss(
     rows = [*log.parts, *log.epochs] if log else []
     zero = [e for e in rows if e.instances and e.losses.get("box_loss") == 0.0]
     boxes = [v for n, values in curves.train.items() if n in {"box_loss", "dfl_loss"} for v in values] if curves else []
+    scored = [e for e in log.epochs if e.metrics and e.val_instances] if log else []
+    if len(scored) >= min_zero and not from_scratch(args) and not any(any(e.metrics.values()) for e in scored):
+        return Hit(
+            values={"case": "scores", "epochs": len(scored), "objects": scored[-1].val_instances},
+            fixes=(Fix("other_device", {"device": "cpu"}), Fix("update")),
+            evidence=(Source(log.file if log else "", scored[-1].line),),
+            confidence=Confidence.MEDIUM,
+        )
     if not (zero and len(zero) >= len(rows) / 2) and not (boxes and all(v == 0.0 for v in boxes)):
         return None
     cls = zero[0].losses.get("cls_loss") if zero else None

@@ -1,10 +1,12 @@
 """train.*: learning rate and mosaic, as configured and as they really were."""
 
 import math
+import re
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.ending import planned_epochs
@@ -49,6 +51,44 @@ def lr0_ignored(
             *sources(console, ("optimizer_auto",), limit=1),
         ),
         severity=Severity.HIGH if ratio >= high_factor else Severity.MEDIUM if ratio >= medium_factor else Severity.LOW,
+    )
+
+
+@rule("train.lr0_ignored@log", Severity.HIGH)
+def lr0_ignored_log(
+    console: Console,
+    log: TrainLog | None,
+    curves: Curves | None,
+    *,
+    factor: float = 1.5,
+    medium_factor: float = 3.0,
+    high_factor: float = 10.0,
+) -> Verdict:
+    """optimizer=auto overrides lr0: Ultralytics says so, and which rate it chose instead (ultralytics#8400, #22782).
+
+    Only where no LR column tells it better, and for a lr0 that is not the default 0.01. factor, medium_factor,
+    high_factor: as for train.lr0_ignored; without the chosen rate it is medium.
+    """
+    said = sources(console, ("optimizer_auto",), limit=1)
+    found = re.search(r"ignoring \W{0,2}(?:lr0?)=([\d.]+(?:e-?\d+)?)", said[0].text) if said else None
+    lr0 = float(found[1].rstrip(".") or 0) if found else 0.0
+    if not lr0 or lr0 == DEFAULT_LR0:
+        return None
+    if curves is not None and any(math.isfinite(v) and v > 0 for v in curves.lr):
+        return None  # train.lr0_ignored knows it better
+    real = log.optimizer_lr if log else None
+    ratio = max(real / lr0, lr0 / real) if real else 0.0
+    if real and ratio < factor:
+        return None
+    return Hit(
+        values={"case": "known" if real else None, "lr0": lr0, "real": real, "ratio": ratio},
+        fixes=(Fix("name_optimizer", {"optimizer": "SGD" if lr0 >= 0.005 else "AdamW", "lr0": lr0}),),
+        evidence=said,
+        severity=Severity.HIGH
+        if ratio >= high_factor
+        else Severity.MEDIUM
+        if ratio >= medium_factor or not real
+        else Severity.LOW,
     )
 
 

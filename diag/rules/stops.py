@@ -9,7 +9,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.ending import stopped_early
+from diag.rules.ending import patience_too_short, stopped_early
 from diag.rules.facts import sources
 from diag.stats import finite, mean, smooth
 
@@ -78,15 +78,11 @@ def premature(
     max_patience: epochs; lr_left: of the learning rate, so that the schedule had hardly begun to anneal; gain:
     of the last fifth over the one before; noise: of the score as a share of its best.
     """
-    patience = args.get("patience")
-    if not stopped_early(curves, args) or not isinstance(patience, int) or not curves.best_at:
+    if not patience_too_short(curves, args, max_patience=max_patience, lr_left=lr_left, gain=gain, noise=noise):
         return None
-    lrs = finite(curves.lr)
-    left = lrs[-1] / max(lrs) if lrs and max(lrs) > 0 else 0.0
-    noisy = curves.best > 0 and curves.noise / curves.best >= noise
-    rising = curves.gain >= gain or curves.val_gain >= gain
-    if patience > max_patience or left < lr_left or not (rising or noisy):
-        return None
+    patience, lrs = args.get("patience", 0), finite(curves.lr)
+    left = lrs[-1] / max(lrs)
+    noisy, rising = curves.noise / curves.best >= noise, curves.gain >= gain or curves.val_gain >= gain
     return Hit(
         values={
             "case": "noisy" if noisy and not rising else None,
