@@ -65,7 +65,8 @@ def cases(folder: Path, pattern: str = "*") -> Score:
         crashes = sorted(s for s in said if s.startswith("crash:"))
         found = not wanted or bool(wanted & said)
         if not found:
-            missed.append(f"{expected.parent.name}: {' or '.join(sorted(wanted))}; said {', '.join(sorted(said)) or 'nothing'}")
+            instead = ", ".join(sorted(said)) or "nothing"
+            missed.append(f"{expected.parent.name}: {' or '.join(sorted(wanted))}; said {instead}")
         if forbidden or crashes:
             wrong.append(f"{expected.parent.name}: {', '.join(sorted(forbidden) + crashes)}")
         right += found and not forbidden and not crashes

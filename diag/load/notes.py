@@ -56,6 +56,12 @@ def parse_notes(files: Iterable[tuple[str, str]]) -> Notes | None:
     return Notes(tuple(lines), tuple(gpus.values()), mounts=mounts, disks=tuple(disks), packages=packages, **facts)
 
 
+def captured(text: str) -> bool:
+    """Whether a single text is the output of nvidia-smi or df, which needs no log beside it to tell something."""
+    made = parse_notes([("", text)])
+    return made is not None and bool(made.gpus or made.driver or made.disks)
+
+
 def _bytes(size: str) -> float | None:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)i?B?", size)
     if not found:

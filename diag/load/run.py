@@ -14,6 +14,7 @@ from diag.load.counters import read_counters
 from diag.load.curves import curves
 from diag.load.foreign import add_foreign, assemble, is_run_folder
 from diag.load.inputs import unpacked
+from diag.load.notes import captured
 from diag.load.read import MAX_BYTES, UnreadableError, read_bytes, read_text
 from diag.load.results import read_results
 from diag.load.summary import TraceSummary, summarize
@@ -102,14 +103,16 @@ def _load_file(path: Path) -> Evidence:
         log = reader.read(path, lambda p: read_log(p, name=path.name))
         small = path.is_file() and path.stat().st_size < MAX_BYTES
         laps = reader.read(path, read_trainlog) or () if small else ()
-        text = reader.read(path, read_text) if small and log and not log[1].epochs else None
+        table = path.name.startswith("results")  # a results.txt looks like a log without a header
+        text = reader.read(path, read_text) if small and log and (table or not log[1].epochs) else None
         rows = parse_results_txt(text, name=path.name) if text else None
-        told = log is not None and bool(log[0].lines or log[1].epochs or log[1].scans or log[1].parts)
-        if laps or told or rows:
+        told = log is not None and not rows and bool(log[0].lines or log[1].epochs or log[1].scans or log[1].parts)
+        texts = [(path.name, text)] if text and not rows and captured(text) else []
+        if laps or told or rows or texts:
             reader.skipped.clear()  # it is one of the kinds; that it is not the others is no fault
         evidence = Evidence(steps=step_stats(laps, file=path.name))
-        if (log and told) or rows:
-            evidence = assemble(evidence, logs=[log] if log and told else [], results=rows)
+        if (log and told) or rows or texts:
+            evidence = assemble(evidence, logs=[log] if log and told else [], texts=texts, results=rows)
     if evidence == Evidence():
         why = "; ".join(reader.skipped) or "nothing in it is known"
         raise InputError(f"{path}: {why.removeprefix(f'{path.name}: ')}; give {ACCEPTED}")
@@ -157,8 +160,12 @@ def _load_folder(base: Path) -> Evidence:
         ),
     )
     evidence = add_foreign(evidence, base, reader.read, reader.name)
-    if (evidence.log and evidence.log.file == "train.log") or (evidence.console and evidence.console.file == "train.log"):
-        reader.skipped = [s for s in reader.skipped if not s.startswith("train.log: ")]  # a console log that is called so
+    if (evidence.log and evidence.log.file == "train.log") or (
+        evidence.console and evidence.console.file == "train.log"
+    ):
+        reader.skipped = [
+            s for s in reader.skipped if not s.startswith("train.log: ")
+        ]  # a console log that is called so
     if evidence.console:
         evidence = replace(evidence, console=replace(evidence.console, tensorboard_files=_has_events(yolo)))
     inner_runs = sorted(d for d in base.iterdir() if d.is_dir() and is_run_folder(d))

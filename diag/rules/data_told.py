@@ -31,7 +31,7 @@ def no_images(console: Console) -> Verdict:
 def encoding(console: Console) -> Verdict:
     """A yaml, list or label file is not in the encoding that Python reads it with (yolov5#1669, #13462, #5066).
 
-    On Windows in Chinese that is gbk: a file saved as UTF-8 with an emoji or Chinese text fails, and so does the reverse.
+    On Windows in Chinese that is gbk: a file saved as UTF-8 with an emoji or Chinese text fails, and vice versa.
     """
     said = sources(console, ("bad_encoding",))
     if not said:

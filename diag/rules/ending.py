@@ -170,8 +170,8 @@ def converged(
 
     max_drop: nine of ten healthy public runs end within 3.4 % of their best. max_gain, short_epochs,
     short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
-    score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy. max_noise: a score that
-    swings as train.oscillation calls medium ends near its best by chance only.
+    score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy. max_noise: a score
+    that swings as train.oscillation calls medium ends near its best by chance only.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})

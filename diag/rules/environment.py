@@ -12,7 +12,9 @@ from diag.rules.facts import asked_gpu, chose_cpu, noted, sources
 _NOT_GIVEN = {"not_passed", "utility_only", "no_permission"}
 _GPU_HERE = {"usable", "no_telemetry", "jetson", "hidden"}
 _MACHINE = "baseline.json"
-_NO_DEVICES = r"cannot access '?/dev/nvidia|nvidia-smi: (?:command )?not found|^\[\]$|DeviceRequests\W{1,5}(?:null|\[\])"
+_NO_DEVICES = (
+    r"cannot access '?/dev/nvidia|nvidia-smi: (?:command )?not found|^\[\]$|DeviceRequests\W{1,5}(?:null|\[\])"
+)
 
 
 @rule("env.docker_no_gpu", Severity.CRITICAL)
@@ -25,12 +27,19 @@ def docker_no_gpu(
 ) -> Verdict:
     """The host has an NVIDIA GPU, but the container was not given it.
 
-    The runtime says so; or torch sees no CUDA, captures tell of a container without GPU devices, and of a GPU on the host.
+    The runtime says so; or torch sees no CUDA, and captures tell of a container without devices and a GPU on the host.
     """
     said = sources(console, ("docker_no_gpu",))
     blind = sources(console, ("no_cuda",)) or (console is not None and console.device == "cpu")
     bare = noted(notes, _NO_DEVICES, limit=1)
-    if not said and blind and bare and notes is not None and notes.gpus and noted(notes, r"docker|containerd|kubepods|lxc"):
+    if (
+        not said
+        and blind
+        and bare
+        and notes is not None
+        and notes.gpus
+        and noted(notes, r"docker|containerd|kubepods|lxc")
+    ):
         said = bare
     triage = baseline.gpu_triage if baseline else ""
     if baseline is None and console is None:

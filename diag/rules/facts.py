@@ -148,7 +148,9 @@ def free_memory(notes: Notes | None) -> tuple[float, float] | None:
     """Available and total host memory in GiB by the `Mem:` line of free; None without one."""
     for note in notes.find(r"^Mem:\s") if notes is not None else ():
         cells = re.findall(r"(\d+(?:[.,]\d+)?)([KMGTP]?)i?B?(?=\s|$)", note.text[4:])
-        sizes = [float(n.replace(",", ".")) * {"K": 2**-20, "M": 2**-10, "G": 1, "T": 2**10}.get(u, 2**-20) for n, u in cells]
+        sizes = [
+            float(n.replace(",", ".")) * {"K": 2**-20, "M": 2**-10, "G": 1, "T": 2**10}.get(u, 2**-20) for n, u in cells
+        ]
         if len(sizes) >= 3 and sizes[0] > 0:
             return sizes[5] if len(sizes) > 5 else sizes[2], sizes[0]
     return None

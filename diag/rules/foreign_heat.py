@@ -25,7 +25,9 @@ def thermal_throttle(
     this much below that in cool ones while the GPU is busy. The driver's own reason counts without both.
     """
     said = noted(
-        notes, r"(?:HW|SW) Thermal Slowdown\s*:\s*Active|thermal.{0,30}(?:throttl|slowdown).{0,12}(?<!not )(?<!in)(?:active|yes|true)"
+        notes,
+        r"(?:HW|SW) Thermal Slowdown\s*:\s*Active"
+        r"|thermal.{0,30}(?:throttl|slowdown).{0,12}(?<!not )(?<!in)(?:active|yes|true)",
     )
     if tables is None and notes is None:
         return Skip("no_evidence", {"missing": "tables, notes"})

@@ -12,7 +12,9 @@ from diag.rules.facts import on_cpu, sources, table_source
 
 
 @rule("speed.storage_slow@log", Severity.HIGH, explained_by=("speed.storage_remote",))
-def slow_access(console: Console, *, max_mb_s: float = 10.0, max_ping_ms: float = 10.0, tiny_kb: float = 16.0) -> Verdict:
+def slow_access(
+    console: Console, *, max_mb_s: float = 10.0, max_ping_ms: float = 10.0, tiny_kb: float = 16.0
+) -> Verdict:
     """Ultralytics measured slow access to the images itself (check_file_speeds, since 8.3.110).
 
     max_mb_s, max_ping_ms: below the library's own limits of 50 MB/s and 10 ms; a rate between 10 and 50 MB/s is
