@@ -14,25 +14,31 @@ _PATTERNS = {
     "optimizer_auto": r"['`]optimizer=auto['`] found, ignoring",
     "optimizer": r"^optimizer: ?",
     "gpu_oom": r"CUDA out of memory|OutOfMemoryError: (?:CUDA|HIP)|CUBLAS_STATUS_ALLOC_FAILED"
-    r"|CUDA error: out of memory",
+    r"|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cuda runtime error \(2\)|MPS backend out of memory",
     "ram_oom": r"oom-kill|Out of memory: Killed process|cgroup out of memory|\(signal: 9\)|killed by signal: Killed"
     r"|signal 9: SIGKILL|\bexit(?:ed with)? (?:code|status):? ?137\b|\boom_kill [1-9]|OOMKilled\W{1,4}true"
-    r"|tried to allocate more memory than is available",
+    r"|tried to allocate more memory than is available|std::bad_alloc|\bMemoryError\b|DefaultCPUAllocator: "
+    r"|\(-4:Insufficient memory\)",
     "shm_small": r"insufficient shared memory|out of shared memory|Bus error.*shm"
     r"|unable to (?:open|write|mmap|allocate).*(?:shm|shared memory)"
     r"|unable to write to file </torch_\S{1,60}: No space left",
-    "disk_full": r"No space left on device|Errno 28\b|Disk quota exceeded",
-    "port_in_use": r"Address already in use|EADDRINUSE|Errno 98\b",
+    "disk_full": r"No space left on device|Errno 28\b|Disk quota exceeded|WinError 112\b|磁盘空间不足"
+    r"|not enough space on the disk|inline_container\.cc.{0,40}(?:unexpected pos|write failed)",
+    "port_in_use": r"Address already in use|EADDRINUSE|Errno 98\b|WinError 10048\b",
     "autoinstall": r"AutoUpdate success|attempting AutoUpdate",
     "tensorboard_on": r"^TensorBoard: |Start Tensorboard with",
     "cache_unwritable": r"Cache directory .* is not writea?ble|cache not saved",
     "weights_missing": r"Download failure for|ConnectionError|Failed to resolve|Name or service not known"
-    r"|Temporary failure in name resolution|Max retries exceeded|not connected to the internet",
+    r"|Temporary failure in name resolution|Max retries exceeded|not connected to the internet|getaddrinfo failed"
+    r"|CERTIFICATE_VERIFY_FAILED|Download error: |curl: \(\d+\)|Failed to download|Could not resolve host"
+    r"|Network is unreachable|WinError 100(?:60|61)\b|urlopen error|No such file or directory: '?[\w./\\:-]{1,200}\.pt'?",
     "no_cuda": r"Invalid CUDA 'device=|Torch not compiled with CUDA enabled|CUDA is not available"
     r"|cuda\.is_available\(\): False|NVIDIA-SMI has failed because it couldn't communicate"
-    r"|No CUDA GPUs are available|Found no NVIDIA driver on your system",
+    r"|No CUDA GPUs are available|Found no NVIDIA driver on your system|CUDA unavailable, invalid device"
+    r"|Invalid CUDA [`'\"]?--device|on a CUDA device but torch\.cuda\.is_available\(\) is False|No CUDA runtime is found",
     "docker_no_gpu": r"could not select device driver .*\[\[gpu\]\]|nvidia-container-cli: (?!requirement error)"
-    r"|failed to discover GPU vendor"
+    r"|failed to discover GPU vendor|unresolvable CDI devices? nvidia|Insufficient nvidia\.com/gpu"
+    r"|Failed to initialize NVML: Unknown Error"
     r"|unknown or invalid runtime name: nvidia|The NVIDIA Driver was not detected",
     "amp_failed": r"AMP: checks failed",
     "killed": r"^Killed$|^\W*已杀死|^\[\d+\]\s+\d+ killed\s",
@@ -46,16 +52,19 @@ _PATTERNS = {
     "nan_recovered": r"NaN.{0,40}(?:recover|reload)|Loss NaN/Inf|NaN persisted|(?:recover|reload)\w*.{0,40}\bNaN\b",
     "nccl_timeout": r"collective operation timeout|NCCL.{0,80}time(?:d )?out|Timed out initializing process group"
     r"|Some NCCL operations have failed or timed out|ncclSystemError|Socket Timeout",
+    "nccl_system": r"ncclSystemError|unhandled system error",
     "nccl": r"NCCL INFO|NCCL WARN|DDP: debug command|torch\.distributed\.(?:run|launch)",
     "no_kernel": r"no kernel image is available|CUDA capability sm_\d+ is not compatible"
-    r"|sm_\d+ is not in the arch list",
+    r"|sm_\d+ is not in the arch list|no longer supports this GPU because it is too old"
+    r"|device kernel image is invalid|cudaErrorNoKernelImageForDevice|invalid value for --gpu-architecture",
     "driver_old": r"NVIDIA driver on your system is too old|CUDA driver version is insufficient"
     r"|unsatisfied condition: cuda"
-    r"|forward compatibility was attempted on non supported|driver/library version mismatch",
+    r"|forward compatibility was attempted on non supported|driver/library version mismatch"
+    r"|PTX was compiled with an unsupported toolchain",
     "torchvision": r"torchvision::nms|Couldn't load custom C\+\+ ops|No module named 'torchvision\._C'"
-    r"|PyTorch and torchvision (?:were compiled|has different) .*CUDA",
+    r"|PyTorch and torchvision (?:were compiled|has different) .*CUDA|torchvision==\S{1,40} is incompatible with torch==",
     "xid": r"NVRM: Xid|\bXid \(PCI",
-    "ecc": r"uncorrectable ECC error|ECC error.{0,40}uncorrect|double bit ECC",
+    "ecc": r"uncorrectable ECC error|ECC error.{0,40}uncorrect|double bit ECC|ECC_UNCORRECTABLE",
     "worker_died": r"DataLoader worker \(pid.*(?:killed|exited unexpectedly)"
     r"|before the\s+current process has finished its"
     r"|freeze_support\(\)|^EOFError: Ran out of input|Can't (?:get attribute|pickle) .*(?:main|local|lambda)",
@@ -63,12 +72,13 @@ _PATTERNS = {
     "ignored_label": r"ignoring corrupt image/label|Ignoring corrupted image and/or label"
     r"|WARNING.{0,12}Ignoring corrupt",
     "dup_labels": r"\d+ duplicate labels? removed",
-    "class_oob": r"Label class \d+ exceeds|exceeds nc=|exceeds dataset class count",
+    "class_oob": r"Label class \d+ exceeds|exceeds nc=|exceeds dataset class count|Target classes exceed model classes",
     "device_assert": r"device-side assert triggered|Assertion .{0,60}index out of bounds|Target \d+ is out of bounds",
-    "mixed_labels": r"Box and segment counts should be equal",
+    "mixed_labels": r"Box and segment counts should be equal|labels mix segment and detection rows",
     "class_folders": r"requires \d+ classes, not \d+",
-    "no_labels": r"No labels found|No valid images found|WARNING.{0,12}no labels",
-    "no_images": r"No images found|images not found|missing path|does not exist.{0,40}(?:train|val)",
+    "no_labels": r"No labels found|No valid images found|WARNING.{0,12}no labels|All labels empty in |No labels in .{1,200}Can not train",
+    "no_images": r"No images found|images not found|missing path|does not exist.{0,40}(?:train|val)"
+    r"|Error loading data from .{1,300}does not exist|no training images found|'split=train' not found",
     "cache_created": r"New cache created: ",
     "autobatch": r"AutoBatch: ",
     "autobatch_odd": r"AutoBatch:.*(?:anomaly|WARNING|unreliable|error detected)|CUDA anomaly detected",
@@ -80,6 +90,8 @@ _PATTERNS = {
     "traceback": r"^Traceback \(most recent call last\)",
     "nan_grad": r"grad(?:ient)?s?.{0,30}\b(?:nan|inf)\b|found_inf|GradScaler.{0,60}(?:scale|overflow)",
     "slow_access": r"Slow image access detected",
+    "no_ram_cache": r"RAM required to cache images|GB RAM required.{0,80}not caching",
+    "no_disk_cache": r"disk space required.{0,100}not caching|Insufficient free disk space",
     "bad_encoding": r"UnicodeDecodeError: '[\w-]{1,20}' codec can't decode",
     "weights_only": r"Weights only load failed|Unsupported global: GLOBAL ultralytics",
     "no_grad_scale": r"Attempting to unscale_ FP16|scale.{0,30}underflow",
@@ -101,17 +113,17 @@ _WORDS = {
     "early_stop": "early",
     "optimizer_auto": "optimizer",
     "optimizer": "optimizer",
-    "gpu_oom": "memory alloc_failed",
-    "ram_oom": "oom-kill memory killed signal 137 oom_kill",
+    "gpu_oom": "memory alloc_failed runtime\\serror",
+    "ram_oom": "oom-kill memory killed signal 137 oom_kill bad_alloc defaultcpuallocator",
     "shm_small": "memory bus\\serror shm </torch_",
-    "disk_full": "space errno quota",
-    "port_in_use": "address eaddr errno",
+    "disk_full": "space errno quota winerror inline_container 磁盘空间",
+    "port_in_use": "address eaddr errno winerror",
     "autoinstall": "autoupdate",
     "tensorboard_on": "tensorboard",
     "cache_unwritable": "cache",
-    "weights_missing": "download connection resolve name max\\sretries internet",
+    "weights_missing": "download connection resolve name max\\sretries internet getaddrinfo certificate curl: unreachable winerror urlopen .pt",
     "no_cuda": "cuda nvidia",
-    "docker_no_gpu": "[[gpu]] nvidia vendor runtime",
+    "docker_no_gpu": "[[gpu]] nvidia vendor runtime nvml",
     "amp_failed": "amp:",
     "killed": "killed 已杀死",
     "error": "error exception",
@@ -122,9 +134,10 @@ _WORDS = {
     "nms_limit": "nms",
     "nan_recovered": "nan",
     "nccl_timeout": "nccl timeout timed",
+    "nccl_system": "nccl unhandled",
     "nccl": "nccl ddp: distributed",
-    "no_kernel": "kernel sm_",
-    "driver_old": "driver unsatisfied forward",
+    "no_kernel": "kernel sm_ too\\sold gpu-architecture",
+    "driver_old": "driver unsatisfied forward ptx",
     "torchvision": "torchvision custom",
     "xid": "xid",
     "ecc": "ecc",
@@ -132,12 +145,12 @@ _WORDS = {
     "denied": "permission errno read-only",
     "ignored_label": "corrupt",
     "dup_labels": "duplicate",
-    "class_oob": "exceeds",
+    "class_oob": "exceed",
     "device_assert": "assert target",
     "mixed_labels": "segment",
     "class_folders": "classes",
     "no_labels": "labels valid",
-    "no_images": "images missing exist",
+    "no_images": "images missing exist split=",
     "cache_created": "cache",
     "autobatch": "autobatch",
     "autobatch_odd": "autobatch anomaly",
@@ -149,6 +162,8 @@ _WORDS = {
     "traceback": "traceback",
     "nan_grad": "grad found_inf",
     "slow_access": "slow\\simage",
+    "no_ram_cache": "ram\\srequired",
+    "no_disk_cache": "disk\\sspace",
     "bad_encoding": "codec",
     "weights_only": "weights unsupported",
     "no_grad_scale": "unscale underflow",

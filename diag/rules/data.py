@@ -19,7 +19,7 @@ from diag.rules.data_counts import (
 )
 from diag.rules.data_faults import counts, fault_of, only, sources
 from diag.rules.facts import pretrained
-from diag.rules.label_facts import ignored, scanned
+from diag.rules.label_facts import ignored, left_out, scanned
 
 Values = dict[str, Value]
 
@@ -156,7 +156,7 @@ def bad_rows(
     few: below one row in a thousand it is medium instead of high.
     """
     if dataset is None:
-        said = ignored(console, r"labels require|could not convert|columns? (?:each|detected)|inhomogeneous|fields")
+        said = left_out(console, "rows")
         return told_rows(
             labels, labels.bad_rows if labels else 0, "not numbers|fields|nan or inf|whole number", said, console
         )

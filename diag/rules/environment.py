@@ -1,5 +1,7 @@
 """env.*: what the machine, the container and the packages did to the run."""
 
+import re
+
 from diag.model.curves import Curves
 from diag.model.evidence import Console, Dataset
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
@@ -144,12 +146,16 @@ def cache_unwritable(dataset: Dataset | None, console: Console | None) -> Verdic
     return Hit(fixes=(Fix("writable"),), evidence=said or (Source("data.json", text="cache_writable: false"),))
 
 
+_TRACKERS = re.compile(r"wandb|comet|mlflow|clearml|neptune", re.I)
+"""Loggers retry on their own and training goes on without them."""
+
+
 @rule("env.weights_missing", Severity.HIGH)
 def weights_missing(console: Console | None, run: RunRecord | None, curves: Curves | None) -> Verdict:
     """Weights or data had to be downloaded and the network was not reachable."""
     if console is None and run is None:
         return Skip("no_evidence", {"missing": "console, run"})
-    said = sources(console, ("weights_missing",))
+    said = tuple(s for s in sources(console, ("weights_missing",)) if not _TRACKERS.search(s.text))
     if not said and run is not None and "Download failure" in run.exit_cause.detail:
         said = (Source("run.json", text=run.exit_cause.detail),)
     if not said or curves is not None:

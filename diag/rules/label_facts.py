@@ -27,6 +27,38 @@ def ignored(console: Console | None, pattern: str) -> tuple[Source, ...]:
     )
 
 
+_REASONS = (
+    ("coords", r"non-normalized|out of bounds coord|negative label|bounds coordinate labels"),
+    ("classes", r"Label class \d|exceeds"),
+    ("mixed", r"labels mix"),
+    ("duplicates", r"duplicate labels"),
+    (
+        "image",
+        r"truncated|cannot identify|broken data stream|image size|<10 pixels|image format|Invalid image"
+        r"|JPE?G|\bPNG|decoder|unrecognized|No such file|zero-size|decompression bomb|bad image",
+    ),
+)
+
+
+def reason(text: str) -> str:
+    """Why the loader leaves an image out: coords, classes, mixed, duplicates, image, else rows.
+
+    The known reasons have words of their own; whatever else is raised while a label file is read (a number that is
+    none, too few fields, another format) is about its rows.
+    """
+    said = re.split(r"ignoring corrupt image/label:?|Ignoring corrupted image and/or label", text, flags=re.I)[-1]
+    said = re.sub(r"^.{0,300}?\.[a-z]{2,4}: ", "", said, flags=re.I)  # the image's path
+    return next((name for name, pattern in _REASONS if re.search(pattern, said, re.I)), "rows")
+
+
+def left_out(console: Console | None, why: str) -> tuple[Source, ...]:
+    """Lines about images that the loader leaves out for this reason."""
+    lines = console.of("ignored_label") if console else ()
+    return tuple(
+        Source(i.file or (console.file if console else ""), i.line, i.text) for i in lines if reason(i.text) == why
+    )
+
+
 def problems(labels: LabelFiles | None, words: str, *, limit: int = 3) -> tuple[Source, ...]:
     """The label files' first problems that match."""
     found = [p for p in labels.problems if re.search(words, p)] if labels else []

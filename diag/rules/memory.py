@@ -3,7 +3,7 @@
 from diag.model.curves import Curves
 from diag.model.evidence import Console
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import TrainLog
+from diag.model.foreign import Notes, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
@@ -34,6 +34,8 @@ def gpu_oom(
         return seen
     if not seen:
         return None
+    if all("Assigner" in s.text for s in seen):
+        return None  # the assignment is made again in another way, training goes on
     oom = out_of_memory(console)
     if oom is not None and log is not None and log.oom_phase == "val" and log.ended == "error":
         return None  # training fits: mem.gpu_oom_val says what validation needs
@@ -89,12 +91,23 @@ def ram_oom(
 
 @rule("mem.shm_small", Severity.CRITICAL)
 def shm_small(
-    run: RunRecord | None, console: Console | None, args: TrainArgs | None, baseline: Baseline | None
+    run: RunRecord | None,
+    console: Console | None,
+    args: TrainArgs | None,
+    baseline: Baseline | None,
+    notes: Notes | None,
+    *,
+    full: float = 0.95,
 ) -> Verdict:
-    """/dev/shm is too small for the loader: workers x prefetch x batch of images pass through it."""
+    """/dev/shm is too small for the loader: workers x prefetch x batch of images pass through it.
+
+    full: of /dev/shm in a listing of df counts like the words of the error when NCCL's shared memory or a worker failed.
+    """
     seen = _seen("shm_small", run, console)
     if isinstance(seen, Skip):
         return seen
+    if not seen and notes is not None and any(d.mount == "/dev/shm" and d.used_share >= full for d in notes.disks):
+        seen = sources(console, ("nccl_system", "worker_died"), limit=1)
     if not seen:
         return None
     workers, batch, imgsz = (args.get(n) for n in ("workers", "batch", "imgsz")) if args else (None, None, None)

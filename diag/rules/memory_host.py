@@ -22,6 +22,9 @@ def ram_cache_too_big(
     """
     if console is None and log is None:
         return Skip("no_evidence", {"missing": "console, log"})
+    refused = sources(console, ("no_ram_cache",), limit=1)
+    if refused:
+        return _refused(refused[0])
     if not ram_cache(args, log):
         return None
     ram = [c for c in log.caches if c.where in {"ram", ""}] if log else []
@@ -151,9 +154,15 @@ def cache_full(console: Console, log: TrainLog | None, args: TrainArgs | None, n
 
 
 @rule("hw.disk_low", Severity.HIGH, explained_by=("disk.full", "disk.cache_full", "mem.low_disk_swap"))
-def disk_low(notes: Notes, *, full: float = 0.97) -> Verdict:
-    """A disk has less free space than checkpoints and caches of a run need. full: of any real disk in the listing."""
-    if not notes.disks:
+def disk_low(notes: Notes | None, console: Console | None, *, full: float = 0.97) -> Verdict:
+    """A disk has less free space than checkpoints and caches of a run need.
+
+    full: of any real disk in the listing. Or Ultralytics refused a download or a disk cache for want of space.
+    """
+    said = sources(console, ("no_disk_cache",), limit=1)
+    if said:
+        return Hit(values={"case": "refused"}, fixes=(Fix("free"),), evidence=said, severity=Severity.MEDIUM)
+    if notes is None or not notes.disks:
         return Skip("not_said", {"what": "df"})
     worst = max(notes.disks, key=lambda d: d.used_share)
     if worst.used_share < full or worst.mount.startswith(("/snap", "/boot", "/dev", "/sys", "/mnt/wsl")):
@@ -182,6 +191,24 @@ def mem_limit(notes: Notes, console: Console | None, tables: Tables | None, *, m
     if used and total and median(used) > max_share * max(total):
         return None
     return Hit(fixes=(Fix("raise_limit"), Fix("fewer_workers", {"workers": 2})), evidence=(*said[:1], *killed[:1]))
+
+
+def _refused(said: Source) -> Hit:
+    """Ultralytics weighed the cache against the memory before filling it, and trains without it: no harm, no gain."""
+    size = r"(\d+(?:\.\d+)?) ?GB"
+    need, free = re.search(rf"{size} RAM required", said.text), re.search(rf"only {size}?", said.text)
+    total = re.search(rf"/{size} available", said.text)
+    return Hit(
+        values={
+            "case": "refused" if need and free else None,
+            "need": float(need[1]) if need else None,
+            "total": float(total[1]) if total else None,
+            "before": 0.0,
+        },
+        fixes=(Fix("disk", {"cache": "disk"}), Fix("off", {"cache": False}), Fix("smaller_imgsz")),
+        evidence=(said,),
+        severity=Severity.LOW,
+    )
 
 
 def _number(notes: Notes | None, pattern: str) -> float | None:

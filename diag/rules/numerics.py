@@ -40,6 +40,9 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
         return Skip("no_losses")
     if not bad or not any(math.isnan(v) for values in curves.train.values() for v in values):
         return None  # inf alone is num.loss_inf
+    odd = {n for n, v in curves.train.items() if any(math.isnan(x) for x in v)}
+    if odd == {"seg_loss"} and len(curves.train) > 1:
+        return None  # num.seg_nan: the mask head alone, which lower rates do not heal
     first, forever = bad[0], bad[-1] == curves.rows
     amp = args is None or args.get("amp", True) is not False
     fixes = [Fix("amp_off", {"amp": False})] if amp else []
