@@ -63,10 +63,18 @@ def val_small_by_others(
         instances = row.val_instances or 0
         if row.val_images >= min_images and instances >= min_instances:
             return None
-        step = 1 / instances if instances else None
-        values: Values = {"case": "objects", "images": row.val_images, "instances": instances, "step": step}
+        if not instances:
+            return None  # nothing to count: data.no_labels tells of it
         # Many objects in few images are known well enough, only from few scenes.
-        mild = Severity.LOW if instances >= MANY_OBJECTS * min_instances else None
+        many = instances >= MANY_OBJECTS * min_instances
+        values: Values = {
+            "case": "scenes" if many else "objects",
+            "images": row.val_images,
+            "instances": instances,
+            "step": 1 / instances,
+            "width": 0.98 / instances**0.5,  # 95 % interval of a share near 0.5
+        }
+        mild = Severity.LOW if many else None
         where = (Source(log.file, row.line),)
         return Hit(values=values, fixes=(Fix("larger_split"),), evidence=where, severity=mild)
     table = tables.having(r"^(?:class|name|label)", r"^(?:instances|count|objects|boxes)$") if tables else None

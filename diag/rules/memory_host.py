@@ -196,7 +196,7 @@ def mem_limit(notes: Notes, console: Console | None, tables: Tables | None, *, m
 def _refused(said: Source) -> Hit:
     """Ultralytics weighed the cache against the memory before filling it, and trains without it: no harm, no gain."""
     size = r"(\d+(?:\.\d+)?) ?GB"
-    need, free = re.search(rf"{size} RAM required", said.text), re.search(rf"only {size}?", said.text)
+    need, free = re.search(rf"{size} RAM required", said.text), re.search(r"only \d", said.text)
     total = re.search(rf"/{size} available", said.text)
     return Hit(
         values={
