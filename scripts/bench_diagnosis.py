@@ -21,7 +21,13 @@ from diag.model.finding import Report  # noqa: E402
 
 BENCH = Path(os.environ.get("DIAG_BENCH") or ROOT.parent / "shared" / "bench")
 UNSEEN = ROOT / "tests" / "cases_unseen"
-UNSEEN_ROWS = (("unseen, text", "u*"), ("unseen, curves", "v*"), ("unseen, quiet", "q*"), ("unseen, second", "w*"), ("unseen, third", "x*"))
+UNSEEN_ROWS = (
+    ("unseen, text", "u*"),
+    ("unseen, curves", "v*"),
+    ("unseen, quiet", "q*"),
+    ("unseen, second", "w*"),
+    ("unseen, third", "x*"),
+)
 
 
 @dataclass

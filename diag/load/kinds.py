@@ -31,11 +31,13 @@ _PATTERNS = {
     "weights_missing": r"Download failure for|ConnectionError|Failed to resolve|Name or service not known"
     r"|Temporary failure in name resolution|Max retries exceeded|not connected to the internet|getaddrinfo failed"
     r"|CERTIFICATE_VERIFY_FAILED|Download error: |curl: \(\d+\)|Failed to download|Could not resolve host"
-    r"|Network is unreachable|WinError 100(?:60|61)\b|urlopen error|No such file or directory: '?[\w./\\:-]{1,200}\.pt'?",
+    r"|Network is unreachable|WinError 100(?:60|61)\b|urlopen error"
+    r"|No such file or directory: '?[\w./\\:-]{1,200}\.pt'?",
     "no_cuda": r"Invalid CUDA 'device=|Torch not compiled with CUDA enabled|CUDA is not available"
     r"|cuda\.is_available\(\): False|NVIDIA-SMI has failed because it couldn't communicate"
     r"|No CUDA GPUs are available|Found no NVIDIA driver on your system|CUDA unavailable, invalid device"
-    r"|Invalid CUDA [`'\"]?--device|on a CUDA device but torch\.cuda\.is_available\(\) is False|No CUDA runtime is found",
+    r"|Invalid CUDA [`'\"]?--device|on a CUDA device but torch\.cuda\.is_available\(\) is False"
+    r"|No CUDA runtime is found",
     "docker_no_gpu": r"could not select device driver .*\[\[gpu\]\]|nvidia-container-cli: (?!requirement error)"
     r"|failed to discover GPU vendor|unresolvable CDI devices? nvidia|Insufficient nvidia\.com/gpu"
     r"|Failed to initialize NVML: Unknown Error"
@@ -62,7 +64,8 @@ _PATTERNS = {
     r"|forward compatibility was attempted on non supported|driver/library version mismatch"
     r"|PTX was compiled with an unsupported toolchain",
     "torchvision": r"torchvision::nms|Couldn't load custom C\+\+ ops|No module named 'torchvision\._C'"
-    r"|PyTorch and torchvision (?:were compiled|has different) .*CUDA|torchvision==\S{1,40} is incompatible with torch==",
+    r"|PyTorch and torchvision (?:were compiled|has different) .*CUDA"
+    r"|torchvision==\S{1,40} is incompatible with torch==",
     "xid": r"NVRM: Xid|\bXid \(PCI",
     "ecc": r"uncorrectable ECC error|ECC error.{0,40}uncorrect|double bit ECC|ECC_UNCORRECTABLE",
     "worker_died": r"DataLoader worker \(pid.*(?:killed|exited unexpectedly)"
@@ -76,7 +79,8 @@ _PATTERNS = {
     "device_assert": r"device-side assert triggered|Assertion .{0,60}index out of bounds|Target \d+ is out of bounds",
     "mixed_labels": r"Box and segment counts should be equal|labels mix segment and detection rows",
     "class_folders": r"requires \d+ classes, not \d+",
-    "no_labels": r"No labels found|No valid images found|WARNING.{0,12}no labels|All labels empty in |No labels in .{1,200}Can not train",
+    "no_labels": r"No labels found|No valid images found|WARNING.{0,12}no labels"
+    r"|All labels empty in |No labels in .{1,200}Can not train",
     "no_images": r"No images found|images not found|missing path|does not exist.{0,40}(?:train|val)"
     r"|Error loading data from .{1,300}does not exist|no training images found|'split=train' not found",
     "cache_created": r"New cache created: ",
@@ -121,7 +125,8 @@ _WORDS = {
     "autoinstall": "autoupdate",
     "tensorboard_on": "tensorboard",
     "cache_unwritable": "cache",
-    "weights_missing": "download connection resolve name max\\sretries internet getaddrinfo certificate curl: unreachable winerror urlopen .pt",
+    "weights_missing": "download connection resolve name max\\sretries internet getaddrinfo certificate curl: "
+    "unreachable winerror urlopen .pt",
     "no_cuda": "cuda nvidia",
     "docker_no_gpu": "[[gpu]] nvidia vendor runtime nvml",
     "amp_failed": "amp:",

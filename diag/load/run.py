@@ -19,7 +19,7 @@ from diag.load.read import MAX_BYTES, UnreadableError, read_bytes, read_text
 from diag.load.results import read_results
 from diag.load.summary import TraceSummary, summarize
 from diag.load.tables import parse_results_txt
-from diag.load.trainlog import read_trainlog
+from diag.load.trainlog import parse_trainlog, read_trainlog
 from diag.model.evidence import Dataset, Evidence, Ranks
 from diag.model.hardware import Baseline
 from diag.model.profile import Profile
@@ -127,7 +127,6 @@ def _load_folder(base: Path) -> Evidence:
     baseline = reader.read(_first(base, "baseline.json"), lambda p: decode_json(read_bytes(p), Baseline, str(p)))
     dataset = reader.read(_first(base, "data.json"), lambda p: decode_json(read_bytes(p), Dataset, str(p)))
     trace = reader.read(_first(base / "trace", "rank0.jsonl"), lambda p: summarize(p, name=reader.name(p)))
-    trainlog = _first(base, "train.log")
     csv = _first(yolo, "results.csv")
     epochs = reader.read(csv, lambda p: read_results(p, name=reader.name(p)))
     args_files = [p for name in ("args.yaml", "opt.yaml", "hyp.yaml") if (p := _first(yolo, name))]
@@ -137,7 +136,8 @@ def _load_folder(base: Path) -> Evidence:
     measured = replace(_of_trace(trace), ranks=_ranks(reader, base / "trace", trace))
     steps = measured.steps
     if steps is None:
-        steps = step_stats(reader.read(trainlog, read_trainlog) or (), file="train.log")
+        trainlog = _first(base, "train.log") or _step_log(base)
+        steps = step_stats(reader.read(trainlog, read_trainlog) or (), file=trainlog.name if trainlog else "")
     if trace and trace.lost_lines:
         reader.skipped.append(f"trace/rank0.jsonl: {trace.lost_lines} half-written or unknown lines left out")
     counted = _first(base / "trace", "counters.jsonl")
@@ -212,6 +212,18 @@ def _ranks(reader: _Reader, folder: Path, first: TraceSummary | None) -> Ranks |
 def _first(folder: Path, *names: str) -> Path | None:
     """The first of these names that exists in the folder (a dangling link exists, too, and is reported)."""
     return next((p for name in names if (p := folder / name).exists() or p.is_symlink()), None)
+
+
+def _step_log(folder: Path, *, most: int = 20, lines: int = 20) -> Path | None:
+    """A log of another name that names the times of a batch on its lines; this many of its first ones must."""
+    for path in sorted(p for p in folder.iterdir() if p.suffix.lower() in {".log", ".txt", ".out"})[:most]:
+        if not path.is_file() or path.is_symlink():
+            continue
+        with path.open("rb") as file:
+            head = [file.readline(2000).decode("utf-8", "replace") for _ in range(lines)]
+        if all(parse_trainlog(line) for line in head):
+            return path
+    return None
 
 
 def _runs_below(base: Path, *, limit: int = 5) -> list[str]:

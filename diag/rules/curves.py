@@ -87,6 +87,7 @@ def overfit(
     min_epochs: int = 10,
     val_rise: float = 0.015,
     drop: float = 0.018,
+    alive: float = 0.1,
     medium_val_rise: float = 0.05,
     medium_drop: float = 0.025,
     large_drop: float = 0.08,
@@ -100,7 +101,8 @@ def overfit(
     best and 35 with a risen validation loss without overfitting), so all are asked for together:
     val_rise over the minimum of the smoothed loss, drop from the smoothed best score by more than
     noise_factor standard errors, minimum and best before the last `before` of the run, train_fall.
-    Medium from medium_val_rise with medium_drop, or from large_drop on; below that low.
+    Medium from medium_val_rise with medium_drop, or from large_drop on; below that low. alive: of the best score
+    must be left; overfitting loses a part of it, a network that broke down (num.collapse) all.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -109,6 +111,8 @@ def overfit(
     rise = curves.val_rise
     if math.isnan(rise):
         return Skip("no_losses")
+    if curves.last < alive * curves.smooth_best:
+        return None
     early = curves.smooth_best_at <= before * curves.rows and curves.val_min_at <= before * curves.rows
     falls = not curves.train_fall < train_fall
     large = curves.drop >= large_drop and rise > 0.005

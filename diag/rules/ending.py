@@ -165,13 +165,15 @@ def converged(
     max_val_rise: float = 0.10,
     min_score: float = 0.3,
     max_noise: float = 0.12,
+    min_head: float = 0.1,
 ) -> Verdict:
     """Converged and healthy: ended as planned, near its best, no longer rising much.
 
     max_drop: nine of ten healthy public runs end within 3.4 % of their best. max_gain, short_epochs,
     short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
     score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy. max_noise: a score
-    that swings as train.oscillation calls medium ends near its best by chance only.
+    that swings as train.oscillation calls medium ends near its best by chance only. min_head: mAP50 of masks or
+    keypoints against that of the boxes; below it that head has learned nothing.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -185,6 +187,9 @@ def converged(
     if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:
         return None
     if curves.val_rise > max_val_rise or curves.noise / curves.best >= max_noise:
+        return None
+    ends = {head: curves.columns.get(f"metrics/mAP50({head})", (math.nan,))[-1] for head in "BMP"}
+    if any(ends[head] < min_head * ends["B"] for head in "MP"):
         return None
     return Hit(
         values={

@@ -128,6 +128,19 @@ def nccl_hang(
     )
 
 
+def _smi_link(notes: Notes | None) -> tuple[Source, ...]:
+    """The line of nvidia-smi -q that tells a link of the first generation on a card that can do more."""
+    lines = notes.lines if notes is not None else ()
+    for i, head in enumerate(lines):
+        if head.text == "PCIe Generation":
+            block = lines[i + 1 : i + 7]
+            more = any(re.match(r"(?:Device )?Max\s*:\s*[2-9]", n.text) for n in block)
+            now = next((n for n in block if re.match(r"(?:Device )?Current\s*:\s*1$", n.text)), None)
+            if more and now is not None:
+                return (Source(now.file, now.line, f"{head.text}: {now.text}"),)
+    return ()
+
+
 @rule("env.pcie_idle_ok@foreign", Severity.INFO)
 def pcie_idle(notes: Notes | None, tables: Tables | None, *, max_util: float = 10.0) -> Verdict:
     """The PCIe link reads low because the GPU is idle: cards lower the link to save power; not a fault. max_util.
@@ -139,7 +152,8 @@ def pcie_idle(notes: Notes | None, tables: Tables | None, *, max_util: float = 1
         notes,
         _LOW_LINK,
     )
-    idle_noted = noted(notes, r"\bidle\b|util\w*\W{0,3}0 ?%|P8\b")
+    said = said or _smi_link(notes)
+    idle_noted = noted(notes, r"\bidle\b(?!\s*:\s*Not)|util\w*\W{0,3}0 ?%|P8\b")
     if not gen and not said:
         return Skip("not_said", {"what": "pcie link"})
     low = [u for g, u in zip(gen, util, strict=False) if g <= 1]

@@ -74,6 +74,36 @@ def raise_workers(
     )
 
 
+@rule("speed.gpu_bound@telemetry", Severity.INFO, explained_by=("hw.power_throttle", "hw.thermal_throttle"))
+def gpu_bound(
+    tables: Tables, args: TrainArgs | None, *, min_util: float = 95.0, min_power: float = 0.85, min_rows: int = 10
+) -> Verdict:
+    """The GPU is the limit: it computes all the time and near its power limit.
+
+    min_util: percent in the median; NVML counts any time with a kernel on the GPU, however small, so the power tells
+    whether it works hard. min_power: of the limit in the median; the training step itself draws that much. min_rows:
+    samples.
+    """
+    util, power, limit = (tables.series(p) for p in ("gpu_util", "power_w", "power_limit"))
+    if not util or not power or not limit:
+        return Skip("no_column", {"column": "gpu_util, power_w, power_limit_w"})
+    if len(util) < min_rows:
+        return Skip("too_few_steps", {"have": len(util), "need": min_rows})
+    share = median(power) / median(limit) if median(limit) > 0 else 0.0
+    if median(util) < min_util or share < min_power:
+        return None
+    imgsz = args.get("imgsz") if args else None
+    fixes = [Fix("smaller_model")]
+    if isinstance(imgsz, int) and imgsz > 320:
+        fixes.append(Fix("smaller_imgsz", {"imgsz": max(320, imgsz // 64 * 32)}))
+    return Hit(
+        values={"util": median(util) / 100, "power": share},
+        fixes=tuple(fixes),
+        evidence=table_source(tables, "gpu_util"),
+        confidence=Confidence.MEDIUM,
+    )
+
+
 def _number(pattern: str, text: str) -> float | None:
     found = re.search(pattern, text)
     return float(found[1].rstrip(".") or 0) if found else None

@@ -69,6 +69,19 @@ def test_a_table_of_nvidia_smi_has_the_usual_names_and_no_units() -> None:
 
 
 def test_instances_of_classes_come_from_the_last_table_that_lists_them() -> None:
-    table = "  all  402  5711  0.7  0.5  0.5  0.3\n  police car  402  4512  0.9  0.9  0.9  0.7\n  tram  3  3  0  0  0.02  0.01\n"
+    table = (
+        "  all  402  5711  0.7  0.5  0.5  0.3\n"
+        "  police car  402  4512  0.9  0.9  0.9  0.7\n"
+        "  tram  3  3  0  0  0.02  0.01\n"
+    )
     log = parse_log(table + "Speed: 0.2ms preprocess\n  all  402  5711  0.7  0.5  0.5  0.3\n")[1]
     assert log.class_instances == {"police car": 4512, "tram": 3}
+
+
+def test_times_of_batches_are_read_from_a_log_of_any_name(tmp_path: Path) -> None:
+    line = "epoch 1/9 batch 1/99 | dataloader: 0.004s, model: 0.189s, optimizer: 0.012s\n"
+    (tmp_path / "step.log").write_text(line * 40)
+    (tmp_path / "notes.txt").write_text("model: 0.2 and data: 0.1\n" + "hello\n" * 40)
+    steps = load_run(tmp_path).steps
+    assert steps is not None
+    assert steps.file == "step.log"
