@@ -1,7 +1,6 @@
 """Stage `train`: Ultralytics in a child process, its output shown and kept, its end explained."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 from diag.child import run_child

@@ -66,9 +66,7 @@ def test_a_mini_run_that_hangs_in_its_first_fetch_is_ended_with_the_reason(
     engine: Engine, workspace: Path, as_owner: tuple[str, ...]
 ) -> None:
     # One batch of the mini-run (1.2 MB) is larger than all of /dev/shm: no batch ever arrives.
-    done = engine.run(
-        "-v", f"{workspace}:/workspace", *SMALL, *WORKERS, *as_owner, args=("train", "--no-check", *TINY)
-    )
+    done = engine.run("-v", f"{workspace}:/workspace", *SMALL, *WORKERS, *as_owner, args=("train", "--no-check", *TINY))
     assert done.code == 1, done.out + done.err
     told = summary(workspace)
     assert told["verdict"] == "fail"
