@@ -185,7 +185,7 @@ class TraceSummary:
                 self._odd(line, decode)
 
     def _many(self, lines: Sequence[bytes], decode_many: Any) -> bool:
-        """Many laps at once; False, and nothing is taken, unless all are as the recorder of this release writes them."""
+        """Many laps at once; False, and nothing is taken, unless all are as this release writes them."""
         try:
             records = decode_many(b"\n".join(lines))
         except _BROKEN:

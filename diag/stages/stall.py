@@ -1,4 +1,4 @@
-"""A hang while a child trains: told once, on the screen and in the summary, with its reason where the console has it."""
+"""A hang while a child trains: told once, on screen and in the summary, with its reason where the console has it."""
 
 import contextlib
 import os
