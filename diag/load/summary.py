@@ -6,67 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError
+from diag.load.trace_lines import DAY_NS, KnownLaps, Laps, LoaderSums
 from diag.model.evidence import DeviceStats, Ledger, LoaderStats, StepStats, ValidationStats
 from diag.model.trace import Stage
 from diag.stats import StepTable, ledger
 
 _STAGES = {stage.value: stage for stage in Stage}
-_DAY_NS = 10**15
-"""A lap longer than eleven days is a broken line."""
 _BROKEN = (
     msgspec.DecodeError, AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError,
 )  # fmt: skip
+_LAPS = b'{"k":"laps"'
+BATCH = 2048
+"""Lines that are taken together: what is done once per batch costs nothing, and a batch is below a megabyte."""
 SLOWEST = 5
 """Slowest files that are kept."""
 VAL_PARTS = ("setup", "wait", "preprocess", "inference", "loss", "postprocess", "metrics", "plots")
 PARTS = ("read", "decode", "augment", "collate")
-
-
-class _Laps(msgspec.Struct, gc=False):
-    l: list[tuple[str, Annotated[int, msgspec.Meta(ge=0, lt=_DAY_NS)]]]  # noqa: E741 # the names of the format
-    t: int = 0
-    e: int = -1
-    n: int = -1
-
-
-class _KnownLaps(msgspec.Struct, gc=False):
-    """Laps whose stages are all known: msgspec gives the same string object for each of them."""
-
-    l: list[tuple[Literal[*_STAGES], Annotated[int, msgspec.Meta(ge=0, lt=_DAY_NS)]]]  # noqa: E741
-    t: int = 0
-    e: int = -1
-    n: int = -1
-
-
-BATCH = 2048
-"""Lines that are taken together: what is done once per batch costs nothing, and a batch is below a megabyte."""
-_LAPS = b'{"k":"laps"'
-Count = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class _Parts(msgspec.Struct, gc=False):
-    read: Count
-    decode: Count
-    augment: Count
-    collate: Count
-
-
-class _Loader(msgspec.Struct, gc=False):
-    b: Count
-    ns: _Parts
-    images: Count
-    loads: Count
-    hits: Count
-    opened: Count
-    bytes: Count
-    pixels: Count
-    workers: dict[int, tuple[Count, Count]]
-    slow: list[tuple[str, Count]]
 
 
 class TraceSummary:
@@ -154,7 +114,7 @@ class TraceSummary:
 
     def feed(self, lines: Iterable[bytes]) -> "TraceSummary":
         """Take lines in; one that is no record of a known shape is counted and left out."""
-        decode_many = msgspec.json.Decoder(_KnownLaps).decode_lines
+        decode_many = msgspec.json.Decoder(KnownLaps).decode_lines
         rest = iter(lines)
         with _no_garbage_collector():
             self._batches(rest, decode_many)
@@ -170,8 +130,8 @@ class TraceSummary:
 
     def _each(self, lines: Iterable[bytes]) -> None:
         """One after the other: every kind, odd and broken ones, too."""
-        decode_laps, decode = msgspec.json.Decoder(_Laps).decode, msgspec.json.Decoder().decode
-        decode_loader = msgspec.json.Decoder(_Loader, strict=False).decode
+        decode_laps, decode = msgspec.json.Decoder(Laps).decode, msgspec.json.Decoder().decode
+        decode_loader = msgspec.json.Decoder(LoaderSums, strict=False).decode
         for line in lines:
             try:
                 if line.startswith(_LAPS):
@@ -213,7 +173,7 @@ class TraceSummary:
         try:
             record = decode(line)
             laps = [(str(name), int(ns)) for name, ns, *_ in record["l"]] if record["k"] == "laps" else None
-            if laps is None or not all(0 <= ns < _DAY_NS for _, ns in laps):
+            if laps is None or not all(0 <= ns < DAY_NS for _, ns in laps):
                 raise ValueError("broken")
             self._laps(int(record.get("e", -1)), int(record.get("n", -1)), int(record.get("t", 0)), laps)
         except _BROKEN:
@@ -253,8 +213,8 @@ class TraceSummary:
                 pass  # marks, and kinds from a newer recorder
         self.records += 1
 
-    def _on_loader(self, record: _Loader) -> None:
-        sums, ns = self._loader, record.ns
+    def _on_loader(self, record: LoaderSums) -> None:
+        sums, parts = self._loader, record.ns
         sums["b"] += record.b
         sums["images"] += record.images
         sums["loads"] += record.loads
@@ -262,10 +222,10 @@ class TraceSummary:
         sums["opened"] += record.opened
         sums["bytes"] += record.bytes
         sums["pixels"] += record.pixels
-        sums["read"] += ns.read
-        sums["decode"] += ns.decode
-        sums["augment"] += ns.augment
-        sums["collate"] += ns.collate
+        sums["read"] += parts.read
+        sums["decode"] += parts.decode
+        sums["augment"] += parts.augment
+        sums["collate"] += parts.collate
         for id, (images, ns) in record.workers.items():
             worker = self._workers[id]
             worker[0] += images

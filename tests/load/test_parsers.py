@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from diag.load.read import UnreadableError
 from diag.load.results import parse_results
 from diag.load.summary import TraceSummary
 from diag.load.trace import parse_trace
+from diag.load.trace_lines import StageName
 from diag.load.trainlog import parse_trainlog
 from diag.model.run import Epoch, Epochs
 from diag.model.trace import Stage
@@ -167,6 +169,10 @@ def test_lines_taken_together_give_what_they_give_one_by_one(lines: list[bytes],
     for what in ("steps", "ledger", "steady_part"):
         assert getattr(together, what)() == getattr(each, what)(), what
     assert (together.records, together.lost_lines) == (each.records, each.lost_lines)
+
+
+def test_the_quick_way_knows_every_stage() -> None:
+    assert set(get_args(StageName)) == set(Stage)
 
 
 def test_the_quick_way_is_taken_for_what_the_recorder_writes() -> None:
