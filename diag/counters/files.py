@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_BYTES = 65536
+MAX_KEPT = 500
+"""Files beyond these are opened each time: a process may have 1024 open by default."""
 
 
 def read(path: str) -> bytes:
@@ -35,6 +37,8 @@ class Kept:
     def read(self, path: str) -> bytes:
         """The start of the file; empty where it can't be read. A process's files end with it, whatever its pid is."""
         handle = self._handles.get(path, -1)
+        if handle < 0 and len(self._handles) >= MAX_KEPT:
+            return read(path)
         try:
             if handle < 0:
                 handle = self._handles[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

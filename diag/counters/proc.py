@@ -63,7 +63,7 @@ class Tree:
         self.cpu_s = 0.0
         """CPU seconds of all processes so far, by the last `look`."""
         self.moved_bytes = 0
-        """Bytes that all of them have read and written so far in any way, page cache and pipes included."""
+        """Bytes that all of them have moved so far in any way, by calls, mapped files and pipes: a sign of work."""
 
     def alive(self) -> bool:
         """False when the process has ended, be it unreaped, or its pid belongs to another one by now."""
@@ -150,10 +150,11 @@ class Tree:
         return read_process(pid, self._proc, self._kept.read)
 
     def _io(self, pid: int) -> tuple[int, int, int]:
-        """Bytes that really came from and went to storage (no page cache hits), and those of all calls."""
+        """Bytes that really came from and went to storage (no page cache hits), and those moved in any way."""
         amounts = {}
         for line in self._kept.read(f"{self._proc}/{pid}/io").splitlines():
             name, _, value = line.partition(b": ")
             amounts[name] = int(value)
         get = amounts.get
-        return get(b"read_bytes", 0), get(b"write_bytes", 0), get(b"rchar", 0) + get(b"wchar", 0)
+        fetched, stored = get(b"read_bytes", 0), get(b"write_bytes", 0)  # mapped files show up here only
+        return fetched, stored, fetched + stored + get(b"rchar", 0) + get(b"wchar", 0)

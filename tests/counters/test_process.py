@@ -134,6 +134,19 @@ def test_a_file_that_stays_open_is_read_anew_and_survives_its_end(tmp_path: Path
     assert kept.read(str(path)) == b"22"
 
 
+def test_so_many_files_stay_open_and_the_rest_are_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("diag.counters.files.MAX_KEPT", 2)
+    kept, before = Kept(), len(os.listdir("/proc/self/fd"))
+    for name in "abcd":
+        (tmp_path / name).write_text(name)
+        assert kept.read(str(tmp_path / name)) == name.encode()
+    assert len(os.listdir("/proc/self/fd")) - before == 2
+    kept.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_nvidias_library_is_looked_for_before_anything_costly_is_imported(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_bytes(b"no library")  # it is there, and does not load
     code = (
