@@ -138,13 +138,13 @@ def test_so_many_files_stay_open_and_the_rest_are_read_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("diag.counters.files.MAX_KEPT", 2)
-    kept, before = Kept(), len(os.listdir("/proc/self/fd"))
+    kept, before = Kept(), len(list(Path("/proc/self/fd").iterdir()))
     for name in "abcd":
         (tmp_path / name).write_text(name)
         assert kept.read(str(tmp_path / name)) == name.encode()
-    assert len(os.listdir("/proc/self/fd")) - before == 2
+    assert len(list(Path("/proc/self/fd").iterdir())) - before == 2
     kept.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_nvidias_library_is_looked_for_before_anything_costly_is_imported(tmp_path: Path) -> None:
