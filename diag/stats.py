@@ -96,9 +96,11 @@ class StepTable:
         Alike: laps of the same number have the same stages in the same order, and all have a forward pass.
         """
         found = []
-        for width in set(map(len, laps)):
-            picked = [i for i, one in enumerate(laps) if len(one) == width]
-            names, ns = zip(*chain.from_iterable(laps[i] for i in picked), strict=True)
+        every = range(len(laps))
+        widths = list(map(len, laps))
+        for width in set(widths):
+            picked = [i for i, one in enumerate(widths) if one == width] if widths.count(width) < len(laps) else every
+            names, ns = zip(*chain.from_iterable(map(laps.__getitem__, picked)), strict=True)
             shape = self._shapes.get(names[:width]) or _Shape(names[:width])
             if not shape.complete or names != shape.names * len(picked):
                 return False
@@ -107,8 +109,8 @@ class StepTable:
         self._epochs.extend(epochs)
         for shape, picked, ns in found:
             self._shapes[shape.names] = shape
-            shape.numbers.extend([first + i for i in picked])
-            shape.ns.extend(ns)
+            shape.numbers.extend(map(first.__add__, picked))
+            shape.ns.extend(array("q", ns))
         return True
 
     def total(self) -> dict[str, int]:

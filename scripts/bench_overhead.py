@@ -56,7 +56,7 @@ def run(mode: str, number: int, options: argparse.Namespace, data: str, *, steps
         command += ["run", "--logs-dir", str(folder), child[0], "--args", *child[1:]]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with (folder / "log").open("w") as log:
-        done = subprocess.run(command, env=env, cwd=folder, stdout=log, stderr=log, check=False, timeout=900)
+        done = subprocess.run(command, env=env, cwd=folder, stdout=log, stderr=log, check=False, timeout=3600)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if not out.exists():
         raise RuntimeError(f"{mode}: exit code {done.returncode}: {(folder / 'log').read_text()[-800:]}")
