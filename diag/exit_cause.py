@@ -2,6 +2,7 @@
 
 import re
 import signal as signals
+from collections.abc import Sequence
 
 from diag.model.run import ExitCause
 
@@ -26,10 +27,9 @@ def exit_cause(returncode: int, tail: list[str], *, oom_kills: int = 0, stopped_
         return ExitCause("finished", 0)
     if stopped_by:
         return ExitCause("stopped", returncode, stopped_by, f"stopped by {stopped_by}; last.pt holds the last epoch")
-    for kind, pattern in _TEXTS:
-        for line in reversed(tail):
-            if re.search(pattern, line):
-                return ExitCause(kind, returncode, _signal(returncode), _DETAILS[kind], line.strip()[:300])
+    if reason := known_reason(tail):
+        kind, detail, line = reason
+        return ExitCause(kind, returncode, _signal(returncode), detail, line)
     if returncode in {-signals.SIGKILL, 128 + signals.SIGKILL}:
         if oom_kills:
             return ExitCause(
@@ -39,6 +39,15 @@ def exit_cause(returncode: int, tail: list[str], *, oom_kills: int = 0, stopped_
     line = _last_exception(tail)
     detail = line or (f"ended by {_signal(returncode)}" if returncode < 0 else f"exit code {returncode}")
     return ExitCause("failed", returncode, _signal(returncode), detail, line)
+
+
+def known_reason(tail: Sequence[str]) -> tuple[str, str, str] | None:
+    """(kind, what it means, the line that says so) where the last console lines hold a known text, else None."""
+    for kind, pattern in _TEXTS:
+        for line in reversed(tail):
+            if re.search(pattern, line):
+                return kind, _DETAILS[kind], line.strip()[:300]
+    return None
 
 
 _DETAILS = {

@@ -1,5 +1,6 @@
 """What NVML counts on every GPU, in a thread of its own: a driver that hangs must not stop the watchdog."""
 
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -108,7 +109,7 @@ class GpuThread:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> Self:
-        """Begin, if this machine has NVIDIA's management library at all."""
+        """Begin, if NVIDIA's management library loads."""
         if _library_loads():
             self._thread.start()
         return self
@@ -124,6 +125,10 @@ class GpuThread:
         return facts
 
     def _run(self) -> None:
+        if sys.flags.no_site:  # the quick start leaves the environment's packages out
+            import site
+
+            site.main()
         import pynvml  # costs time and memory that a machine without a GPU need not pay
 
         if query(pynvml.nvmlInit).gap is not None:

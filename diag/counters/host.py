@@ -1,10 +1,14 @@
 """What the control group and the machine say: CPU use, throttling, pressure, memory, network, /dev/shm."""
 
-import os
-from pathlib import Path
+from __future__ import annotations
 
-from diag.counters.proc import read
-from diag.probe.cgroup import own_groups
+import os
+
+from diag.counters.files import Kept, read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _PRESSURES = ("cpu", "memory", "io")
 
@@ -12,8 +16,16 @@ _PRESSURES = ("cpu", "memory", "io")
 class Host:
     """Reads the counters below `root`. A file that is missing leaves its values out."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        groups = {controller: str(path) for controller, path in own_groups(root).items()}
+    def __init__(self, root: str | os.PathLike[str] = "/", groups: Mapping[str, str] | None = None) -> None:
+        """`groups`: controller -> folder, as `own_groups` gives it; without it this process asks for itself."""
+        root = os.fspath(root).rstrip("/")
+        if groups is None:
+            from pathlib import Path
+
+            from diag.probe.cgroup import own_groups
+
+            groups = {controller: str(path) for controller, path in own_groups(Path(root or "/")).items()}
+        self._kept = Kept()
         unified = groups.get("")
         self._cpu_stat = f"{unified or groups.get('cpu', '')}/cpu.stat"
         self._cpuacct = "" if unified else f"{groups.get('cpuacct', '')}/cpuacct.usage"
@@ -25,11 +37,11 @@ class Host:
         self._pressure = {}
         for what in _PRESSURES:  # the group's own pressure where the kernel has it, else the machine's
             own = f"{unified}/{what}.pressure"
-            self._pressure[what] = own if unified and read(own) else str(root / "proc/pressure" / what)
-        self._net = str(root / "proc/net/dev")
-        self._stat = str(root / "proc/stat")
-        self._vmstat = str(root / "proc/vmstat")
-        self._shm = str(root / "dev/shm")
+            self._pressure[what] = own if unified and read(own) else f"{root}/proc/pressure/{what}"
+        self._net = f"{root}/proc/net/dev"
+        self._stat = f"{root}/proc/stat"
+        self._vmstat = f"{root}/proc/vmstat"
+        self._shm = f"{root}/dev/shm"
         self._page = os.sysconf("SC_PAGE_SIZE")
         self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -37,7 +49,7 @@ class Host:
         """The values of each second."""
         values = self._cpu()
         for what in _PRESSURES:
-            for line in read(self._pressure[what]).splitlines():
+            for line in self._kept.read(self._pressure[what]).splitlines():
                 kind, _, rest = line.partition(b" ")
                 _, found, total = rest.rpartition(b"total=")
                 if found and (kind == b"some" or what != "cpu"):  # "full" of the CPU has no meaning for a machine
@@ -55,8 +67,8 @@ class Host:
         values: dict[str, float] = {}
         used = read(self._memory).strip()
         if used.isdigit():
-            values["cgroup_memory_bytes"] = max(0, int(used) - _pairs(self._memory_stat).get(self._cache_key, 0))
-        vmstat = _pairs(self._vmstat)
+            values["cgroup_memory_bytes"] = max(0, int(used) - _pairs(read(self._memory_stat)).get(self._cache_key, 0))
+        vmstat = _pairs(read(self._vmstat))
         for name, key in (("host_swap_in", "pswpin"), ("host_swap_out", "pswpout")):
             if key in vmstat:
                 values[f"{name}_bytes_total"] = vmstat[key] * self._page
@@ -69,12 +81,12 @@ class Host:
 
     def oom_kills(self) -> int:
         """How often the kernel has killed for memory in this control group."""
-        return _pairs(self._events).get("oom_kill", 0)
+        return _pairs(read(self._events)).get("oom_kill", 0)
 
     def _cpu(self) -> dict[str, float]:
         values: dict[str, float] = {}
-        stat = _pairs(self._cpu_stat)
-        used = read(self._cpuacct).strip() if self._cpuacct else b""
+        stat = _pairs(self._kept.read(self._cpu_stat))
+        used = self._kept.read(self._cpuacct).strip() if self._cpuacct else b""
         if "usage_usec" in stat:
             values["cpu_cgroup_s_total"] = stat["usage_usec"] / 1e6
         elif used.isdigit():
@@ -87,7 +99,7 @@ class Host:
 
     def _network(self) -> dict[str, float]:
         received = sent = 0
-        for line in read(self._net).splitlines()[2:]:
+        for line in self._kept.read(self._net).splitlines()[2:]:
             name, _, rest = line.partition(b":")
             fields = rest.split()
             if name.strip() != b"lo" and len(fields) >= 9:
@@ -95,7 +107,7 @@ class Host:
         return {"net_received_bytes_total": received, "net_sent_bytes_total": sent}
 
 
-def _pairs(path: str) -> dict[str, int]:
+def _pairs(raw: bytes) -> dict[str, int]:
     """Lines of `name number`."""
-    pairs = (line.split() for line in read(path).splitlines())
+    pairs = (line.split() for line in raw.splitlines())
     return {p[0].decode(): int(p[1]) for p in pairs if len(p) == 2 and p[1].isdigit()}

@@ -1,7 +1,14 @@
 """The training process and its descendants, read from /proc: CPU time, memory, faults, input and output."""
 
+from __future__ import annotations
+
 import os
-from dataclasses import dataclass
+
+from diag.counters.files import Kept, read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -9,46 +16,34 @@ GONE = "ZX"
 """States of a process that has ended: zombie, dead."""
 
 
-@dataclass(frozen=True)
+CHILDREN_EVERY = 10
+"""A process that had no children in its first looks is asked again every so many looks."""
+
+
 class Process:
     """One look at /proc/PID/stat."""
 
-    pid: int
-    state: str
-    parent: int
-    cpu_s: float
-    faults: int
-    major_faults: int
-    threads: int
-    started: int
-    """Clock ticks after boot; with the pid it names a process for good."""
-    rss_bytes: int
+    __slots__ = ("cpu_s", "faults", "major_faults", "parent", "pid", "rss_bytes", "started", "state", "threads")
+
+    def __init__(self, pid: int, fields: list[bytes]) -> None:
+        """`fields` are those after the name: the state is the first."""
+        self.pid = pid
+        self.state = fields[0].decode()
+        self.parent = int(fields[1])
+        self.cpu_s = (int(fields[11]) + int(fields[12])) * _TICK_S
+        self.faults = int(fields[7])
+        self.major_faults = int(fields[9])
+        self.threads = int(fields[17])
+        self.started = int(fields[19])
+        """Clock ticks after boot; with the pid it names a process for good."""
+        self.rss_bytes = int(fields[21]) * _PAGE
 
 
-def read(path: str) -> bytes:
-    """The start of a small file; empty where it can't be read."""
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError:
-        return b""
-    try:
-        return os.read(handle, 65536)
-    except OSError:  # the process ended between open and read
-        return b""
-    finally:
-        os.close(handle)
-
-
-def read_process(pid: int, proc: str = "/proc") -> Process | None:
+def read_process(pid: int, proc: str = "/proc", reader: Callable[[str], bytes] = read) -> Process | None:
     """The process, or None when it is gone."""
-    raw = read(f"{proc}/{pid}/stat")
+    raw = reader(f"{proc}/{pid}/stat")
     fields = raw[raw.rfind(b")") + 2 :].split()  # the name before it may hold spaces and brackets
-    if len(fields) < 22:
-        return None
-    cpu_s = (int(fields[11]) + int(fields[12])) * _TICK_S
-    faults, major, threads = int(fields[7]), int(fields[9]), int(fields[17])
-    state, parent, rss_pages = fields[0].decode(), int(fields[1]), int(fields[21])
-    return Process(pid, state, parent, cpu_s, faults, major, threads, int(fields[19]), rss_pages * _PAGE)
+    return Process(pid, fields) if len(fields) >= 22 else None
 
 
 class Tree:
@@ -57,17 +52,22 @@ class Tree:
     def __init__(self, pid: int, proc: str = "/proc") -> None:
         self.pid = pid
         self._proc = proc
-        first = read_process(pid, proc)
+        self._kept = Kept()
+        first = self._read(pid)
         self._started = first.started if first else None
         self._elsewhere: set[int] = set()
+        self._looks: dict[int, int] = {}
+        self._parents: set[int] = {pid}
         self._last: dict[int, tuple[float, ...]] = {}
-        self._ended = [0.0] * 5
+        self._ended = [0.0] * 6
         self.cpu_s = 0.0
         """CPU seconds of all processes so far, by the last `look`."""
+        self.moved_bytes = 0
+        """Bytes that all of them have moved so far in any way, by calls, mapped files and pipes: a sign of work."""
 
     def alive(self) -> bool:
         """False when the process has ended, be it unreaped, or its pid belongs to another one by now."""
-        now = read_process(self.pid, self._proc)
+        now = self._read(self.pid)
         return now is not None and now.state not in GONE and now.started == self._started
 
     def processes(self) -> list[Process]:
@@ -76,11 +76,20 @@ class Tree:
         queue = [self.pid, *self._elsewhere]
         while queue:
             pid = queue.pop(0)
-            process = None if pid in found else read_process(pid, self._proc)
+            process = None if pid in found else self._read(pid)
             if process is not None and process.state not in GONE:
                 found[pid] = process
-                # Loader workers are forked by the main thread; others are found by `search`.
-                queue += map(int, read(f"{self._proc}/{pid}/task/{pid}/children").split())
+                looks = self._looks[pid] = self._looks.get(pid, -1) + 1
+                if looks < 3 or pid in self._parents or not looks % CHILDREN_EVERY:
+                    # Loader workers are forked by the main thread; others are found by `search`.
+                    children = self._kept.read(f"{self._proc}/{pid}/task/{pid}/children").split()
+                    if children:
+                        self._parents.add(pid)
+                        queue += map(int, children)
+        for pid in self._looks.keys() - found.keys():
+            del self._looks[pid]
+            for name in ("stat", "io", f"task/{pid}/children"):
+                self._kept.drop(f"{self._proc}/{pid}/{name}")
         return list(found.values())
 
     def look(self) -> dict[str, float]:
@@ -93,7 +102,7 @@ class Tree:
             self._ended = [a + b for a, b in zip(self._ended, self._last[pid], strict=True)]
         self._last = used
         total = [sum(column) for column in zip(self._ended, *used.values(), strict=True)]
-        self.cpu_s = total[0]
+        self.cpu_s, self.moved_bytes = total[0], int(total[5])
         workers = [p for p in processes if p.pid != self.pid]
         values = {
             "cpu_tree_s_total": round(total[0], 2),
@@ -127,7 +136,7 @@ class Tree:
     def search(self) -> None:
         """Find descendants that another thread than the main one has started."""
         parents = {}
-        for name in os.listdir(self._proc):  # noqa: PTH208  # pathlib would double the cost
+        for name in os.listdir(self._proc):  # pathlib would double the cost
             if name.isdigit() and (process := read_process(int(name), self._proc)):
                 parents[process.pid] = process.parent
         mine, more = {self.pid}, True
@@ -137,10 +146,15 @@ class Tree:
             more = bool(new)
         self._elsewhere = mine - {self.pid}
 
-    def _io(self, pid: int) -> tuple[int, int]:
-        """Bytes that really went to and came from storage; page cache hits are not in it."""
+    def _read(self, pid: int) -> Process | None:
+        return read_process(pid, self._proc, self._kept.read)
+
+    def _io(self, pid: int) -> tuple[int, int, int]:
+        """Bytes that really came from and went to storage (no page cache hits), and those moved in any way."""
         amounts = {}
-        for line in read(f"{self._proc}/{pid}/io").splitlines():
+        for line in self._kept.read(f"{self._proc}/{pid}/io").splitlines():
             name, _, value = line.partition(b": ")
             amounts[name] = int(value)
-        return amounts.get(b"read_bytes", 0), amounts.get(b"write_bytes", 0)
+        get = amounts.get
+        fetched, stored = get(b"read_bytes", 0), get(b"write_bytes", 0)  # mapped files show up here only
+        return fetched, stored, fetched + stored + get(b"rchar", 0) + get(b"wchar", 0)

@@ -6,6 +6,23 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from diag.probe.cgroup import own_groups
+
+
+def command(run_dir: Path, pid: int) -> list[str]:
+    """What starts it most quickly: by its file, without site-packages, with the control groups that we know already."""
+    groups = [f"--group={controller}={folder}" for controller, folder in own_groups().items()]
+    return [
+        sys.executable,
+        "-I",
+        "-S",
+        str(Path(__file__).with_name("__main__.py")),
+        str(run_dir),
+        "--pid",
+        str(pid),
+        *groups,
+    ]
+
 
 class CountersProcess:
     """Beside a training child: `start` with its pid, `stop` when it has ended. A failure never hurts the training."""
@@ -22,7 +39,7 @@ class CountersProcess:
             errors.parent.mkdir(parents=True, exist_ok=True)
             with errors.open("wb") as file:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "diag.counters", str(self._run_dir), "--pid", str(pid)],
+                    command(self._run_dir, pid),
                     stdin=subprocess.PIPE,  # when we end, however that happens, it reads the end of file and ends, too
                     stdout=subprocess.DEVNULL,
                     stderr=file,

@@ -3,22 +3,22 @@
 import os
 import signal
 import time
-from pathlib import Path
 
-from diag.counters.proc import Process, read
+from diag.counters.files import read
+from diag.counters.proc import Process
 
 FILE = "stall.txt"
 _WAIT_S = 0.5
 """So long a process has to write its stacks before the next one is asked."""
 
 
-def write_stacks(run_dir: Path, processes: list[Process], headline: str) -> None:
+def write_stacks(run_dir: str, processes: list[Process], headline: str) -> None:
     """State and kernel wait of each process, then its Python stacks by its own faulthandler (SIGUSR1).
 
     A stopped (T) or uninterruptible (D) process can't answer before it goes on; its state is the finding then.
     A process without a handler is left alone: the signal would kill it.
     """
-    with (run_dir / FILE).open("ab", buffering=0) as file:
+    with open(os.path.join(run_dir, FILE), "ab", buffering=0) as file:
         file.write(f"==== {headline}\n".encode())
         for number, process in enumerate(processes):
             role = "trainer" if number == 0 else "worker"

@@ -1,36 +1,45 @@
 """When does a training no longer get on? Watches the files that every batch and every validation batch touch.
 
 - In a batch: no sign of life for `limit` = max(60 s, 20 x the median step).
-- Between batches (startup, validation, checkpoint, first fetch of an epoch): 10 x `limit` while the trainer and its
-  workers together use less than a tenth of a core, else 60 x `limit`. A validation that advances touches trace/beat
+- Between batches (startup, validation, checkpoint, first fetch of an epoch): no sign of life and idle for 2 x `limit`,
+  where idle means that over the last `limit` the trainer and its workers together used less than a tenth of a core and
+  moved less than 4 KiB/s in or out; so 2 to 3 x `limit` after the last work. While they are busy: 60 x `limit`, since a
+  label scan, a cache on disk or a download shows no other sign of life. A validation that advances touches trace/beat
   with each of its batches, so a long one is never a stall.
 """
 
+from __future__ import annotations
+
 import os
-import statistics
-from collections import deque
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LIMIT_S = 60.0
 MEDIAN_STEPS = 20
-IDLE_FACTOR, BUSY_FACTOR = 10, 60
+IDLE_FACTOR, BUSY_FACTOR = 2, 60
 IDLE_CORES = 0.1
+IDLE_BYTES_PER_S = 4096
+"""A hung training moves nothing; a download of 4 KiB/s would take hours for any weights."""
+KEPT_STEPS = 100
 FROZEN_NS = 10 * 10**9
 """A longer gap between two looks means that this process was frozen, too (docker pause), not that training hangs."""
 
 
 class Watchdog:
-    """Decides by files alone; `look` is called about once a second."""
+    """Decides by files and by what the processes use; `look` is called about once a second."""
 
-    def __init__(self, run_dir: Path, now_ns: int, *, limit_s: float = LIMIT_S) -> None:
-        self._folder = str(run_dir / "trace")
+    def __init__(self, run_dir: str | os.PathLike[str], now_ns: int, *, limit_s: float = LIMIT_S) -> None:
+        self._folder = os.path.join(run_dir, "trace")
         self._limit_s = limit_s
         self._seen: dict[str, tuple[int, int]] = {}
         self._read = 0
         self._rest = b""
-        self._steps: deque[float] = deque(maxlen=100)
-        self._cpu: deque[tuple[int, float]] = deque()
-        self._last_ns = self._progress_ns = self._step_ns = now_ns
+        self._steps: list[float] = []
+        self._median = 0.0
+        self._used: list[tuple[int, float, int]] = []
+        self._last_ns = self._progress_ns = self._step_ns = self._busy_ns = now_ns
         self.in_batch = False
         self.stalled = False
         self.last_step = -1
@@ -38,38 +47,52 @@ class Watchdog:
     @property
     def step_limit_s(self) -> float:
         """Seconds without a sign of life inside a batch that are a stall."""
-        median = statistics.median(self._steps) if self._steps else 0.0
-        return max(self._limit_s, MEDIAN_STEPS * median)
+        return max(self._limit_s, MEDIAN_STEPS * self._median)
 
     def idle_s(self, now_ns: int) -> float:
         """Seconds since the last sign of life."""
         return (now_ns - self._progress_ns) / 1e9
 
-    def look(self, now_ns: int, cpu_s: float) -> str:
-        """`stall` or `resumed` when that has just begun, else empty. `cpu_s`: CPU time of all processes so far."""
+    def look(self, now_ns: int, cpu_s: float, moved_bytes: int = 0) -> str:
+        """`stall` or `resumed` when that has just begun, else empty.
+
+        `cpu_s`, `moved_bytes`: CPU time and bytes read and written of all processes so far.
+        """
         if now_ns - self._last_ns > FROZEN_NS:
             self._progress_ns += now_ns - self._last_ns
+            self._busy_ns = now_ns
+            self._used.clear()
         self._last_ns = now_ns
+        if self._busy(now_ns, cpu_s, moved_bytes):
+            self._busy_ns = now_ns
         if self._advanced(now_ns):
             self._progress_ns = now_ns
             resumed, self.stalled = self.stalled, False
             return "resumed" if resumed else ""
-        if self.stalled or self.idle_s(now_ns) < self.limit_s(now_ns, cpu_s):
+        if self.stalled or not self._overdue(now_ns):
             return ""
         self.stalled = True
         return "stall"
 
-    def limit_s(self, now_ns: int, cpu_s: float) -> float:
-        """The limit that holds now: by phase and, between batches, by how busy the processes are."""
-        limit = self.step_limit_s
-        self._cpu.append((now_ns, cpu_s))
-        while now_ns - self._cpu[0][0] > limit * 1e9 and len(self._cpu) > 2:
-            self._cpu.popleft()
+    def _overdue(self, now_ns: int) -> bool:
+        limit, idle = self.step_limit_s, self.idle_s(now_ns)
         if self.in_batch:
-            return limit
-        since, before = self._cpu[0]
-        cores = (cpu_s - before) / ((now_ns - since) / 1e9) if now_ns > since else 1.0
-        return limit * (IDLE_FACTOR if cores < IDLE_CORES else BUSY_FACTOR)
+            return idle >= limit
+        # Busy until a moment ago is no hang yet, and idle work is none while signs of life come.
+        resting = min(idle, (now_ns - self._busy_ns) / 1e9)
+        return resting >= IDLE_FACTOR * limit or idle >= BUSY_FACTOR * limit
+
+    def _busy(self, now_ns: int, cpu_s: float, moved_bytes: int) -> bool:
+        """True if, over the last `limit`, the processes did something. Unknown (the first looks) counts as busy."""
+        used = self._used
+        used.append((now_ns, cpu_s, moved_bytes))
+        while len(used) > 2 and now_ns - used[1][0] >= self.step_limit_s * 1e9:
+            del used[0]
+        since, cpu_before, moved_before = used[0]
+        seconds = (now_ns - since) / 1e9
+        if seconds < self.step_limit_s / 2 or seconds == 0:
+            return True
+        return cpu_s - cpu_before >= IDLE_CORES * seconds or moved_bytes - moved_before >= IDLE_BYTES_PER_S * seconds
 
     def _advanced(self, now_ns: int) -> bool:
         now: dict[str, tuple[int, int]] = {}
@@ -89,7 +112,7 @@ class Watchdog:
     def _read_steps(self, now_ns: int) -> None:
         """Count the batches in what rank 0 has written since; their mean length is one sample of the median."""
         try:
-            with (Path(self._folder) / "rank0.jsonl").open("rb") as file:
+            with open(os.path.join(self._folder, "rank0.jsonl"), "rb") as file:
                 file.seek(self._read)
                 data = file.read(4 * 1024 * 1024)
         except OSError:
@@ -101,8 +124,16 @@ class Watchdog:
         if steps:
             if self.in_batch:  # else the time since the last step holds a validation, too
                 self._steps.append((now_ns - self._step_ns) / 1e9 / len(steps))
+                del self._steps[:-KEPT_STEPS]
+                self._median = _median(self._steps)
             self._step_ns = now_ns
             number = steps[-1].partition(b'"n":')[2].partition(b",")[0]
             self.last_step = int(number) if number.isdigit() else self.last_step
         if laps:
             self.in_batch = laps[-1] is (steps[-1] if steps else None)
+
+
+def _median(values: Sequence[float]) -> float:
+    """The middle one, the mean of the middle two (statistics.median; that module would triple the start)."""
+    ordered, half = sorted(values), len(values) // 2
+    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2

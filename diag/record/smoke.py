@@ -13,6 +13,7 @@ from typing import Any
 
 from diag import codec
 from diag.model.run import RunRecord
+from diag.record.alive import stacks_on_signal
 from diag.record.launch import train
 
 
@@ -20,6 +21,7 @@ def main(run_dir: Path) -> None:
     """Train as run.json says, then: losses, saved file, load and predict, resume."""
     record = codec.read_json(run_dir / "run.json", RunRecord)
     os.environ["DIAG_RUN_DIR"] = str(run_dir)
+    stacks_on_signal(run_dir)
     proof: dict[str, Any] = {}
 
     def note(name: str, **values: Any) -> None:

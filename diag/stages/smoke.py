@@ -10,13 +10,16 @@ from typing import Any
 
 from diag import codec, settings
 from diag.child import run_child
+from diag.counters.process import CountersProcess
 from diag.dataset.view import make_subset
 from diag.health import now
+from diag.load.stall import read_stalls
 from diag.model.check import Check, StageResult, Status, worst
 from diag.model.run import ExitCause, RunRecord
 from diag.stages.context import RUN_SCHEMA_VERSION, Context, resolve_data
 from diag.stages.environment import child_env
 from diag.stages.progress import read_progress
+from diag.stages.stall import Hang, drop_empty, stall_cause
 from diag.train_args import load_defaults
 
 WHAT = "mini-run on your data: loads, learns, saves, predicts, resumes"
@@ -43,17 +46,28 @@ def run(context: Context) -> StageResult:
     def on_tick() -> None:
         progress = read_progress(folder)
         context.screen.progress(f"mini-run: {progress or 'starting'}, {time.monotonic() - start:.0f} s")
+        hang.tell()
 
-    ended = run_child(
-        "diag.record.smoke",
-        [str(folder)],
-        console=folder / "console.log",
-        env=child_env(context.workspace, context.stopper),
-        stopper=context.stopper,
-        cwd=_weights_dir(context),
-        on_tick=on_tick,
-    )
-    verdicts = judge(_proof(folder), ended.cause, read_progress(folder) is not None)
+    hang = Hang(context, "smoke", folder)
+    env = child_env(context.workspace, context.stopper)
+    # What hangs in a mini-run would hang in the training: it is ended, so that the run fails with a reason.
+    counters = CountersProcess(folder, {**env, "DIAG_STALL_ABORT": "1"})
+    try:
+        ended = run_child(
+            "diag.record.smoke",
+            [str(folder)],
+            console=folder / "console.log",
+            env=env,
+            stopper=context.stopper,
+            cwd=_weights_dir(context),
+            on_tick=on_tick,
+            on_start=counters.start,
+        )
+    finally:
+        counters.stop()
+    cause = stall_cause(ended.cause, read_stalls(folder / "trace" / "counters.jsonl"), ended.tail)
+    drop_empty(folder / "stall.txt")
+    verdicts = judge(_proof(folder), cause, read_progress(folder) is not None)
     codec.write_json(context.run_dir / "smoke.json", verdicts)
     status = worst([check.status for check in verdicts])
     if status is not Status.FAIL and ended.cause.kind == "finished":

@@ -1,20 +1,19 @@
 """Stage `train`: Ultralytics in a child process, its output shown and kept, its end explained."""
 
-import contextlib
 import time
-from pathlib import Path
 from typing import Any
 
 from diag.child import run_child
 from diag.counters.process import CountersProcess
 from diag.health import mark_run
 from diag.load.results import read_results
-from diag.load.stall import Stalls, read_stalls
+from diag.load.stall import read_stalls
 from diag.model.check import StageResult, Status
-from diag.model.run import Epochs, ExitCause
+from diag.model.run import Epochs
 from diag.stages.context import Context, save_args
 from diag.stages.environment import child_env
 from diag.stages.progress import Progress, read_progress
+from diag.stages.stall import Hang, drop_empty, stall_cause
 
 WHAT = "train, and record where every second goes"
 
@@ -24,7 +23,7 @@ SUMMARY_EVERY_S = 10.0
 def run(context: Context) -> StageResult:
     """Train as `context.args` say; sets `facts["exit_cause"]` and the run's end in run.json."""
     start = last = time.monotonic()
-    hang = _Hang()
+    hang = Hang(context, "train", context.run_dir)
     save_args(context)
     weights = context.workspace / "weights"
     weights.mkdir(parents=True, exist_ok=True)
@@ -34,7 +33,7 @@ def run(context: Context) -> StageResult:
         if time.monotonic() - last > SUMMARY_EVERY_S:
             last = time.monotonic()
             context.health.update("train", progress=_plain(read_progress(context.run_dir)))
-        hang.tell(context)
+        hang.tell()
 
     env = child_env(context.workspace, context.stopper)
     counters = CountersProcess(context.run_dir, env)
@@ -53,10 +52,10 @@ def run(context: Context) -> StageResult:
     finally:
         counters.stop()
     stall = read_stalls(context.run_dir / "trace" / "counters.jsonl")
-    cause = _cause(ended.cause, stall)
+    cause = stall_cause(ended.cause, stall, ended.tail)
     context.facts["exit_cause"] = cause
     mark_run(context.run_dir, cause)
-    _drop_empty(context.run_dir / "stall.txt")
+    drop_empty(context.run_dir / "stall.txt")
     results = context.run_dir / "ultralytics" / "results.csv"
     epochs = read_results(results) if results.exists() else None
     progress = read_progress(context.run_dir)
@@ -81,39 +80,6 @@ def run(context: Context) -> StageResult:
     reached = f" at {progress}" if progress else " before the first batch"
     reason = f"{cause.detail or cause.kind}{reached}; {done} finished"
     return StageResult("train", Status.FAIL, reason, time.monotonic() - start, details)
-
-
-class _Hang:
-    """Tells a stall once, while it lasts: on the screen and in the summary."""
-
-    def __init__(self) -> None:
-        self._told = ""
-
-    def tell(self, context: Context) -> None:
-        """Look for the watchdog's flag."""
-        try:
-            said = (context.run_dir / "trace" / "stalled").read_text(encoding="utf-8").strip()
-        except OSError:
-            said = ""
-        if said == self._told:
-            return
-        self._told = said
-        context.health.update("train", stall=said or None)
-        context.screen.line(f"      HANGS: {said}; stacks in stall.txt" if said else "      training goes on")
-
-
-def _cause(cause: ExitCause, stall: Stalls | None) -> ExitCause:
-    """The end of a training that the watchdog ended is a stall, whatever signal did it."""
-    if stall is None or not stall.aborted or cause.kind in {"finished", "stopped"}:
-        return cause
-    detail = f"hung for {stall.longest_s:.0f} s after step {stall.step} and was ended (DIAG_STALL_ABORT=1)"
-    return ExitCause("stalled", cause.code, cause.signal, detail, "stall.txt")
-
-
-def _drop_empty(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        if not path.stat().st_size:
-            path.unlink()
 
 
 def best_metrics(epochs: Epochs | None) -> dict[str, float]:

@@ -14,16 +14,18 @@ from typing import Any
 
 import pytest
 
+from diag.counters.process import command
+
 
 class Watched:
     """A child that runs `code`, and the counters process that watches it."""
 
     def __init__(self, run_dir: Path, code: str, env: dict[str, str]) -> None:
         self.run_dir = run_dir
-        command = [sys.executable, "-c", textwrap.dedent(code)]
-        self.child = subprocess.Popen(command, cwd=run_dir, start_new_session=True)
+        start = [sys.executable, "-c", textwrap.dedent(code)]
+        self.child = subprocess.Popen(start, cwd=run_dir, start_new_session=True)
         self.counters = subprocess.Popen(
-            [sys.executable, "-m", "diag.counters", str(run_dir), "--pid", str(self.child.pid)],
+            command(run_dir, self.child.pid),
             stdin=subprocess.PIPE,
             env={**os.environ, **env},
         )

@@ -71,6 +71,17 @@ def test_a_data_set_that_never_answers_is_seen_with_the_stacks_of_both(watch: Wa
     assert (stalls.count, stalls.step, stalls.aborted, stalls.longest_s >= 3) == (1, 19, False, True)
 
 
+def test_a_hang_in_the_first_fetch_of_an_epoch_is_seen_soon(watch: Watch, tmp_path: Path) -> None:
+    step = "for _ in range(20):\n        step()\n"
+    assert step in TRAINER
+    watched = watch(TRAINER.replace(step, step + "    recorder.epoch_start(1, 8)\n"), DIAG_STALL_S="2")
+    begun = time.monotonic()
+    stall = watched.mark("stall")
+    assert time.monotonic() - begun < 30  # 4 to 6 s; ten times the limit it was once
+    assert stall["in_batch"] is False
+    watched.until(lambda: "worker_loop" in (tmp_path / "stall.txt").read_text())
+
+
 def test_a_hung_trainer_is_ended_if_that_is_wished(watch: Watch, tmp_path: Path) -> None:
     watched = watch(TRAINER, DIAG_STALL_S="3", DIAG_STALL_ABORT="1")
     assert watched.child.wait(60) == -signal.SIGKILL
@@ -90,7 +101,9 @@ def test_a_stopped_trainer_is_told_by_its_state(watch: Watch, tmp_path: Path) ->
 
 
 def test_a_process_without_a_handler_is_not_killed_by_the_question(watch: Watch, tmp_path: Path) -> None:
-    watched = watch("import time; time.sleep(600)", DIAG_STALL_S="0.05")  # idle between batches: ten times as long
+    watched = watch(
+        "import time; time.sleep(600)", DIAG_STALL_S="0.05"
+    )  # idle between batches: up to three times as long
     watched.mark("stall")
     watched.until(lambda: "no handler" in (tmp_path / "stall.txt").read_text())
     assert watched.child.poll() is None

@@ -90,6 +90,41 @@ def test_a_name_with_brackets_and_spaces_does_not_shift_the_fields(tmp_path: Pat
     assert (process.state, process.parent, process.threads, process.started) == ("S", 3, 20, 22)
 
 
+def test_bytes_that_a_descendant_moves_are_a_sign_of_work() -> None:
+    code = "import sys; open('/dev/null', 'wb').write(b'x' * 3_000_000); print('wrote', flush=True); sys.stdin.read()"
+    tree = Tree(os.getpid())
+    tree.look()
+    before = tree.moved_bytes
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert child.stdout and child.stdout.readline() == b"wrote\n"
+        tree.look()
+        assert tree.moved_bytes - before >= 3_000_000
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_grandchild_is_found_when_its_parent_forks_late(tmp_path: Path) -> None:
+    """A process that had no children in its first looks is asked again, and at once by `search`."""
+    code = "import os, sys, time; sys.stdin.readline(); os.fork(); print('forked', flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        tree = Tree(os.getpid())
+        for _ in range(5):
+            alone = len(tree.processes())
+        assert child.stdin and child.stdout
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"forked\n"
+        assert max(len(tree.processes()) for _ in range(10)) == alone + 1
+    finally:
+        for line in Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split():
+            os.kill(int(line), 9)
+        child.kill()
+        child.wait()
+
+
 def test_what_an_ended_worker_used_stays_counted() -> None:
     code = "import os, sys; [sum(range(10**6)) for _ in range(20)]; print('used', flush=True); sys.stdin.read()"
     worker = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

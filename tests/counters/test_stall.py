@@ -17,15 +17,17 @@ class Training:
         self.dog = Watchdog(run_dir, 0, limit_s=limit_s)
         self.second = 0
         self.cpu_s = 0.0
+        self.moved = 0
         self.steps = 0
 
-    def passes(self, seconds: int, *, cores: float = 1.0) -> list[tuple[int, str]]:
-        """Nothing happens for a while; what the watchdog said, and after how many seconds."""
+    def passes(self, seconds: int, *, cores: float = 1.0, bytes_per_s: int = 0) -> list[tuple[int, str]]:
+        """No sign of life for a while; what the watchdog said, and after how many seconds."""
         said = []
         for n in range(1, seconds + 1):
             self.second += 1
             self.cpu_s += cores
-            if word := self.dog.look(self.second * 10**9, self.cpu_s):
+            self.moved += bytes_per_s
+            if word := self.dog.look(self.second * 10**9, self.cpu_s, self.moved):
                 said.append((n, word))
         return said
 
@@ -69,19 +71,58 @@ def test_a_validation_with_batches_is_never_a_stall(training: Training) -> None:
         assert training.passes(59, cores=0) == []
 
 
-def test_between_batches_idle_processes_have_ten_minutes_and_busy_ones_an_hour(training: Training) -> None:
+def test_between_batches_idle_processes_have_three_minutes_and_busy_ones_an_hour(training: Training) -> None:
     training.step()
     training.between()
     training.passes(1)
-    assert training.passes(700, cores=0.01) == [(600, "stall")]
+    ((after, word),) = training.passes(700, cores=0.01)
+    assert word == "stall"
+    assert 120 <= after <= 180
     training.step()
     training.between()
     training.passes(1)
     assert training.passes(3700, cores=0.9) == [(3600, "stall")]
 
 
-def test_startup_is_between_batches(training: Training) -> None:
-    assert training.passes(599, cores=0) == []
+def test_the_first_fetch_of_an_epoch_after_a_busy_validation_is_seen_in_three_minutes(training: Training) -> None:
+    for _ in range(10):
+        training.step()
+    training.between()
+    for n in range(300):  # it advances
+        (training.trace / "beat").write_text("x" * (n + 1))
+        assert training.passes(1, cores=1.8) == []
+    training.between()
+    ((after, word),) = training.passes(400, cores=0.02)
+    assert word == "stall"
+    assert 120 <= after <= 180
+    assert not training.dog.in_batch
+
+
+def test_a_startup_that_does_nothing_is_seen_in_three_minutes(training: Training) -> None:
+    ((after, _),) = training.passes(400, cores=0)
+    assert 120 <= after <= 180
+
+
+@pytest.mark.parametrize(
+    ("what", "cores", "bytes_per_s"),
+    [
+        ("label scan", 1.5, 10**6),
+        ("label scan on a slow share", 0.03, 40_000),
+        ("cache on disk", 0.08, 3 * 10**6),
+        ("weights over a slow line", 0.01, 20_000),
+        ("a plot", 1.0, 0),
+    ],
+)
+def test_long_work_between_batches_is_no_stall(training: Training, what: str, cores: float, bytes_per_s: int) -> None:
+    assert training.passes(3000, cores=cores, bytes_per_s=bytes_per_s) == [], what
+
+
+def test_rest_is_counted_from_the_last_work(training: Training) -> None:
+    assert training.passes(900, cores=1.0) == []  # a long scan
+    assert training.passes(115, cores=0) == []  # then a short wait, as for a lock or an answer
+    assert training.passes(60, cores=1.0) == []
+    ((after, _),) = training.passes(400, cores=0)
+    assert 120 <= after <= 180
 
 
 def test_time_in_which_the_watchdog_was_frozen_does_not_count(training: Training) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from diag.load.read import UnreadableError
 from diag.load.results import parse_results
 from diag.load.summary import TraceSummary
 from diag.load.trace import parse_trace
+from diag.load.trace_lines import StageName
 from diag.load.trainlog import parse_trainlog
 from diag.model.run import Epoch, Epochs
 from diag.model.trace import Stage
@@ -137,6 +139,51 @@ def test_a_summary_is_what_the_laps_add_up_to() -> None:
     }  # fmt: skip
     assert steps is not None
     assert (steps.steps, summary.lost_lines) == (2, 2)
+
+
+LINES = st.sampled_from(
+    [
+        b'{"k":"laps","e":0,"n":1,"t":5,"l":[["data_wait",10],["forward",20],["log",1]]}',
+        b'{"k":"laps","e":0,"n":2,"t":50,"l":[["data_wait",11],["forward",22],["optimizer",7],["log",1]]}',
+        b'{"k":"laps","e":1,"n":3,"t":90,"l":[["data_wait",12],["forward",23],["log",2]]}',
+        b'{"k":"laps","e":1,"n":4,"t":99,"l":[["forward",23],["data_wait",12],["log",2]]}',
+        b'{"k":"laps","e":2,"n":5,"t":130,"l":[["data_wait",13]]}',
+        b'{"k":"laps","e":2,"n":6,"t":130,"l":[]}',
+        b'{"k":"laps","e":2,"n":7,"t":130,"l":[["warp",13],["forward",5,6]]}',
+        b'{"k":"laps","e":-1,"n":-1,"t":150,"l":[["validate",1000]]}',
+        b'{"k":"laps","e":0,"n":8,"t":5,"l":[["forward",-1]]}',
+        b'{"k":"laps","e":0,"n":9,"t":5,"l":[["forward",1]]}{"k":"laps","e":0,"n":10,"t":6,"l":[["forward",2]]}',
+        b'{"k":"laps","e":0,"n":11,"t":5,"l":[["forw',
+        b'{"k":"laps","e":0,"n":12,"t":5,"l":[["data_wait",1]],',
+        b'{"k":"mark","m":"end","t":1,"v":{}}',
+        b"",
+    ]
+)
+
+
+@given(st.lists(LINES, max_size=30), st.integers(0, 3))
+def test_lines_taken_together_give_what_they_give_one_by_one(lines: list[bytes], repeat: int) -> None:
+    lines = lines * 10**repeat if len(lines) < 4 else lines
+    together, each = TraceSummary("t").feed(lines), TraceSummary("t")
+    each._each(lines)
+    for what in ("steps", "ledger", "steady_part"):
+        assert getattr(together, what)() == getattr(each, what)(), what
+    assert (together.records, together.lost_lines) == (each.records, each.lost_lines)
+
+
+def test_the_quick_way_knows_every_stage() -> None:
+    assert set(get_args(StageName)) == set(Stage)
+
+
+def test_the_quick_way_is_taken_for_what_the_recorder_writes() -> None:
+    line = b'{"k":"laps","e":%d,"n":%d,"t":%d,"l":[["data_wait",10],["forward",20],["log",1]]}\n'
+    summary = TraceSummary("t")
+    summary._each = None  # type: ignore[method-assign,assignment]  # the slow way
+    summary.feed(line % (n // 1500, n, n * 31) for n in range(5000))
+    steps = summary.steps()
+    assert steps is not None
+    assert (steps.steps, summary.records, summary.lost_lines) == (5000, 5000, 0)
+    assert summary.steady_part() == (1500 * 31 / 1e9, (4999 * 31 + 31) / 1e9)
 
 
 def test_the_loaders_lines_add_up() -> None:

@@ -13,7 +13,7 @@ import pytest
 from diag.record.loader_sums import EVERY_NS, PARTS, LoaderSums
 from diag.record.recorder import Recorder
 from tests.e2e.test_tasks import make
-from tests.record.training import MS, Time
+from tests.record.training import MS, Time, old_release
 
 torch = pytest.importorskip("torch")
 
@@ -82,13 +82,14 @@ def test_batches_are_the_same_with_and_without_the_probe(dataset: Sets, task: st
     for one in sums:
         assert one is not None
         assert one["images"] == 4
-        assert one["read"] > 0
+        assert one["read"] > 0 or (old_release() and task == "classify")
         assert one["decode"] > 0
         assert one["augment"] > 0
         assert one["slow_file"].endswith(".png")
     taken = [one for one in sums if one]
     folder = Path(taken[0]["slow_file"]).parents[task == "classify"]
-    assert sum(one["bytes"] for one in taken) == sum(p.stat().st_size for p in folder.rglob("*.png"))
+    size = sum(p.stat().st_size for p in folder.rglob("*.png"))
+    assert sum(one["bytes"] for one in taken) == (0 if old_release() else size)
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
@@ -111,6 +112,9 @@ def test_workers_send_their_times_along(dataset: Sets, start: str) -> None:
 def test_time_lands_in_its_part(dataset: Sets, monkeypatch: pytest.MonkeyPatch, part: str, place: str, ms: int) -> None:
     from diag.record import loader
 
+    if old_release() and part == "read":
+        pytest.skip("not run: 8.3.9 reads and decodes in one call, cv2.imread")
+    place = "cv2.imread" if old_release() and part == "decode" else place
     made, time = dataset(), Time()
     monkeypatch.setattr(loader, "_now", time)
     time.before(monkeypatch, place, 5)
@@ -123,6 +127,8 @@ def test_time_lands_in_its_part(dataset: Sets, monkeypatch: pytest.MonkeyPatch, 
 def test_images_in_memory_are_hits_and_open_no_file(dataset: Sets, task: str) -> None:
     from diag.record import loader
 
+    if old_release() and task == "classify":
+        pytest.skip("not run: 8.3.9 keeps no images of a classify set in memory, whatever cache= says")
     one = loader.take(next(batches(loader.attach(dataset(task, cache="ram")))))
     assert one is not None
     assert one["hits"] == one["loads"] >= 4

@@ -15,7 +15,21 @@ from tests.e2e.test_tasks import make
 
 MS = 1_000_000
 
-MODELS = {"detect": "yolo11n.yaml", "segment": "yolo11n-seg.yaml", "classify": "yolo11n-cls.yaml"}
+
+def old_release() -> bool:
+    """True for 8.3.9: no retries, no recovery, and reading and decoding of an image are one call, cv2.imread."""
+    from ultralytics import __version__
+
+    return str(__version__).startswith("8.3.")
+
+
+MODELS = {
+    "detect": "yolo11n.yaml",
+    "segment": "yolo11n-seg.yaml",
+    "pose": "yolo11n-pose.yaml",
+    "obb": "yolo11n-obb.yaml",
+    "classify": "yolo11n-cls.yaml",
+}
 
 
 @dataclass(frozen=True)
