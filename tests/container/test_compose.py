@@ -10,7 +10,7 @@ import pytest
 from tests.container.engine import GROUP, OWNER, Engine, Project, docker
 
 pytestmark = pytest.mark.container
-COMPUTE = ("train", "smoke", "check", "shell", "jupyter")
+COMPUTE = ("train", "smoke", "check", "shell", "jupyter", "ssh", "lab")
 
 
 def services(clone: Project, accel: str = "cpu") -> dict[str, Any]:
@@ -26,6 +26,7 @@ def test_every_service_is_fenced_in(clone: Project) -> None:
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert {port["host_ip"] for port in service.get("ports", [])} <= {"127.0.0.1"}, name
         assert name == "workspace" or service["user"] == "1000:1000", name
+        assert service["read_only"] is True, name
         assert "privileged" not in service and service.get("network_mode") in {None, "none"}, name
 
 
@@ -115,6 +116,6 @@ def test_a_workspace_of_somebody_else_is_one_clear_line(
 def test_a_read_only_workspace_is_one_clear_line(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("readonly")
     folder.chmod(0o777)
-    for name in ("train", "smoke", "jupyter", "tensorboard"):
+    for name in ("train", "smoke", "jupyter", "tensorboard", "ssh", "lab"):
         done = engine.run("-v", f"{folder}:/workspace:ro", args=(name,))
         assert (done.code, done.err) == (2, "error: the workspace is mounted read-only; mount it without :ro\n")
