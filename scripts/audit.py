@@ -1,4 +1,4 @@
-"""Known vulnerabilities of the locked packages: audit.py STACK... Exit code 0 none, 1 some (or an exception ran out)."""
+"""Known vulnerabilities of the locked packages: audit.py STACK... Exit code 1: some, or an exception ran out."""
 
 import json
 import os
@@ -86,7 +86,9 @@ def parse(answer: dict[str, Any]) -> tuple[Vulnerability, ...]:
 def ask(lock: Path) -> tuple[Vulnerability, ...]:
     """Let pip-audit ask about every line of a lock. Raises RuntimeError with its words when it gave no answer."""
     tool = [sys.executable, "-m", "pip_audit", "--disable-pip", "--require-hashes", "-s", "osv", "-r", str(lock)]
-    done = subprocess.run([*tool, "--format", "json", "--progress-spinner", "off"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*tool, "--format", "json", "--progress-spinner", "off"], capture_output=True, text=True, check=False
+    )
     try:
         return parse(json.loads(done.stdout))
     except ValueError as error:

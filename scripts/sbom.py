@@ -1,4 +1,4 @@
-"""CycloneDX 1.6 JSON of a lock and a dpkg list: sbom.py STACK LOCK DEBIAN. Checked against the schema before it is printed."""
+"""CycloneDX 1.6 JSON of a lock and a dpkg list: sbom.py STACK LOCK DEBIAN. Valid, or it is not printed."""
 
 import hashlib
 import os
@@ -61,4 +61,6 @@ def bill(stack: str, lock: str, listing: str) -> str:
 
 
 if __name__ == "__main__":
-    print(bill(sys.argv[1], Path(sys.argv[2]).read_text(encoding="utf-8"), Path(sys.argv[3]).read_text(encoding="utf-8")))
+    print(
+        bill(sys.argv[1], Path(sys.argv[2]).read_text(encoding="utf-8"), Path(sys.argv[3]).read_text(encoding="utf-8"))
+    )

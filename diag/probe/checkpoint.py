@@ -1,6 +1,6 @@
 """What a model file would do when it is loaded, found out without loading it.
 
-A PyTorch checkpoint is a pickle: a list of names to import and calls to make. Here the list is played back with dolls in
+A PyTorch checkpoint is a pickle: a list of names to import and calls to make. Here it is played back with dolls in
 place of everything that it names, so that nothing is imported and nothing is called. Never imports torch.
 """
 
@@ -69,7 +69,9 @@ CLASSES = re.compile(
 )
 """Model classes: a name that begins with a capital letter in one of the modules that hold nothing but such classes."""
 
-STORAGES = re.compile(r"torch\.(?:\w+Storage|float\d\w*|bfloat16|u?int\d+|bool|half|float|double|long|storage\.\w+Storage)")
+STORAGES = re.compile(
+    r"torch\.(?:\w+Storage|float\d\w*|bfloat16|u?int\d+|bool|half|float|double|long|storage\.\w+Storage)"
+)
 METHODS = re.compile(r"forward\w*|[A-Z][A-Z_]*")
 """What `getattr` may be asked for: a layer's forward method, a member of an enumeration."""
 
@@ -137,7 +139,7 @@ class _Player(pickle.Unpickler):
 
 
 def why_refuse(path: Path) -> str:
-    """"" if loading the model file builds nothing but a model; else, in one line, what it would do.
+    """ "" if loading the model file builds nothing but a model; else, in one line, what it would do.
 
     Raises OSError when the file can't be read.
     """
@@ -171,10 +173,14 @@ def _pickles(path: Path) -> Iterator[tuple[bytes, int]]:
             if len(set(names)) != len(names):
                 raise _NoCheckpointError("two parts of the file have the same name, so that readers differ about it")
             if any("/code/" in f"/{name}" or name.endswith("constants.pkl") for name in names):
-                raise _NoCheckpointError("it is a TorchScript archive, which is a program; training starts from a .pt checkpoint")
+                raise _NoCheckpointError(
+                    "it is a TorchScript archive, which is a program; training starts from a .pt checkpoint"
+                )
             pickles = [name for name in archive.namelist() if name.lower().endswith(".pkl")]
             if len(pickles) != 1 or not re.fullmatch(r"[^/]+/data\.pkl", pickles[0]):
-                raise _NoCheckpointError(f"it is no PyTorch checkpoint: {len(pickles)} pickles in a zip archive, expected NAME/data.pkl")
+                raise _NoCheckpointError(
+                    f"it is no PyTorch checkpoint: {len(pickles)} pickles in a zip archive, expected NAME/data.pkl"
+                )
             yield archive.read(pickles[0]), 1
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
         raise _NoCheckpointError(f"it is damaged or was not copied completely ({error})") from error

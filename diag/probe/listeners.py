@@ -1,7 +1,6 @@
 """Who listens in this network namespace? Declared services may; anything else that others can reach is a finding."""
 
 import ipaddress
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,7 @@ SERVICES = {
 
 @dataclass(frozen=True)
 class Listener:
-    """One listening TCP socket. `command` is empty when its process belongs to somebody else or to another container."""
+    """One listening TCP socket. `command` is empty when its process is somebody else's or in another container."""
 
     address: str
     port: int
@@ -77,7 +76,7 @@ def read(proc: Path = Path("/proc")) -> tuple[Listener, ...]:
 
 def _owners(proc: Path, inodes: set[int]) -> dict[int, str]:
     """Inode -> command line, as far as this user may look."""
-    owners = {}
+    owners: dict[int, str] = {}
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     for process in proc.iterdir():
         if not process.name.isdigit():
@@ -93,7 +92,7 @@ def _owners(proc: Path, inodes: set[int]) -> dict[int, str]:
 
 def _link(fd: Path) -> str:
     try:
-        return os.readlink(fd)
+        return str(fd.readlink())
     except OSError:
         return ""  # closed meanwhile; in our own list that of the list itself is among them
 
@@ -104,7 +103,9 @@ def declared_ports(environ: Mapping[str, str]) -> frozenset[int]:
     try:
         return frozenset(int(word) for word in words)
     except ValueError as error:
-        raise InputError(f"DECLARED_PORTS={environ['DECLARED_PORTS']}: expected port numbers, e.g. 9000,9001") from error
+        raise InputError(
+            f"DECLARED_PORTS={environ['DECLARED_PORTS']}: expected port numbers, e.g. 9000,9001"
+        ) from error
 
 
 def net_listeners(listeners: Sequence[Listener], declared: Iterable[int], *, container: bool) -> Check:
@@ -124,11 +125,13 @@ def net_listeners(listeners: Sequence[Listener], declared: Iterable[int], *, con
     if unknown:
         shown = "; ".join(str(one)[:120] for one in (mine or unknown)[:3])
         status = Status.FAIL if mine else Status.WARN
-        ports = ",".join(str(one.port) for one in unknown)
-        remedy = f"end it, bind it to 127.0.0.1, or say that it is meant: DECLARED_PORTS={ports}"
+        meant = ",".join(dict.fromkeys(str(one.port) for one in unknown))
+        remedy = f"end it, bind it to 127.0.0.1, or say that it is meant: DECLARED_PORTS={meant}"
         return Check(name, status, shown, expected, "others on the network can reach it", remedy, facts=facts)
     ports = dict.fromkeys(one.port for one in reachable)
-    known = [f"{port} {SERVICES[port].name} ({SERVICES[port].guard})" if port in SERVICES else f"{port}" for port in ports]
+    known = [
+        f"{port} {SERVICES[port].name} ({SERVICES[port].guard})" if port in SERVICES else f"{port}" for port in ports
+    ]
     value = ", ".join(known) if known else "nothing listens beyond loopback"
     return Check(name, Status.PASS, value, expected, facts=facts)
 

@@ -118,7 +118,7 @@ def _model_path(model: str, cwd: Path, workspace: Path) -> str:
 
 
 def _trust(args: dict[str, Any], cwd: Path, workspace: Path) -> None:
-    """Raise InputError for a model file that would do more than build a model when it is loaded, unless it is trusted."""
+    """Raise InputError for a model file that would do more than build a model when loaded, unless it is trusted."""
     if settings.trusts_checkpoints():
         return
     for key in ("model", "pretrained"):

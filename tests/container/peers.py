@@ -10,7 +10,6 @@ from typing import Any
 from tests.container.engine import ROOT, Container, Done, Engine, docker
 
 
-
 @dataclass(frozen=True)
 class Peer:
     """A container beside a service, in its network but with a network namespace of its own."""

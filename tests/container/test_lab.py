@@ -1,4 +1,4 @@
-"""Everything in one container: what a stranger sees of it, who gets in by SSH, and what happens when a service crashes."""
+"""Everything in one container: what a stranger sees, who gets in by SSH, what happens when a service crashes."""
 
 import json
 import os
@@ -36,7 +36,10 @@ class Lab:
 def lab(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """`docker compose up lab` on a workspace that holds a report; both ports are Docker's choice."""
     folder = tmp_path_factory.mktemp("lab")
-    with project(folder / "clone", UV_NO_CACHE="1", STACK=STACK, JUPYTER_PORT="0", SSH_PORT="0") as clone, peer(image) as one:
+    with (
+        project(folder / "clone", UV_NO_CACHE="1", STACK=STACK, JUPYTER_PORT="0", SSH_PORT="0") as clone,
+        peer(image) as one,
+    ):
         report = clone.folder / "workspace/health/latest.md"
         report.parent.mkdir(parents=True)
         report.write_text("# Health\n")
@@ -132,9 +135,14 @@ def test_only_local_forwarding(lab: Lab) -> None:
 
 def test_an_undeclared_listener_fails_the_check(lab: Lab) -> None:
     lab.container.exec("bash", "-c", "python -m http.server 5000 >/dev/null 2>&1 & sleep 2")
-    script = "from diag.probe import listeners as l; c = l.net_listeners(l.read(), (), container=True); print(c.status, c.value)"
+    script = (
+        "from diag.probe.listeners import net_listeners, read\n"
+        "check = net_listeners(read(), (), container=True); print(check.status, check.value)"
+    )
     try:
-        assert lab.container.exec("python", "-c", script).out.strip() == "fail 0.0.0.0:5000 (python -m http.server 5000)"
+        assert (
+            lab.container.exec("python", "-c", script).out.strip() == "fail 0.0.0.0:5000 (python -m http.server 5000)"
+        )
     finally:
         kill(lab, "http.server")
 
@@ -161,9 +169,21 @@ def kill(lab: Lab, process: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_training_in_the_lab_decides_the_exit_code(engine: Engine, workspace: Path, hardened: tuple[str, ...]) -> None:
+def test_a_training_in_the_lab_decides_the_exit_code(
+    engine: Engine, workspace: Path, hardened: tuple[str, ...]
+) -> None:
     """Ends with the training's code, the services stopped; a stop reaches the training first."""
-    args = ("lab", "train", "--no-check", "--no-smoke", "imgsz=64", "batch=8", "device=cpu", "plots=False", "epochs=100")
+    args = (
+        "lab",
+        "train",
+        "--no-check",
+        "--no-smoke",
+        "imgsz=64",
+        "batch=8",
+        "device=cpu",
+        "plots=False",
+        "epochs=100",
+    )
     container = engine.start("-v", f"{workspace}:/workspace", *hardened, args=args)
     container.wait_for("Starting training", timeout=120)
     assert container.stop(120) < 100

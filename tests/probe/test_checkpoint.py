@@ -68,7 +68,9 @@ BAD = {
     "a looked-up method is called": opcodes(call(call(GETATTR, DETECT, text("forward")), text("x"))),
     "a model is constructed": opcodes(call(name("ultralytics.nn.tasks", "DetectionModel"), text("evil.yaml"))),
     "a foreign model": opcodes(name("models.yolo", "Model"), pickle.EMPTY_TUPLE, pickle.NEWOBJ),
-    "a class is changed": opcodes(DETECT, pickle.NONE, pickle.EMPTY_DICT, text("x"), DETECT, pickle.SETITEM, pickle.TUPLE2, pickle.BUILD),
+    "a class is changed": opcodes(
+        DETECT, pickle.NONE, pickle.EMPTY_DICT, text("x"), DETECT, pickle.SETITEM, pickle.TUPLE2, pickle.BUILD
+    ),
     "extension registry": opcodes(pickle.EXT1 + b"\x01"),
     "a text that is evaluated": pickle.dumps({"yaml": {"activation": f"open('{CANARY}', 'w')"}}, protocol=2),
     "bytes that are evaluated": pickle.dumps([b"__import__('os').getpid()", "activation"], protocol=4),
