@@ -144,12 +144,12 @@ def test_an_undeclared_listener_fails_the_check(lab: Lab) -> None:
             lab.container.exec("python", "-c", script).out.strip() == "fail 0.0.0.0:5000 (python -m http.server 5000)"
         )
     finally:
-        kill(lab, "http.server")
+        kill(lab.container, "http.server")
 
 
 @pytest.mark.parametrize(("name", "process"), [("tensorboard", "below_token"), ("jupyter", "jupyter-lab")])
 def test_a_crash_is_named_and_the_service_comes_back(lab: Lab, name: str, process: str) -> None:
-    kill(lab, process)
+    kill(lab.container, process)
     until = time.monotonic() + 60
     while not re.search(rf"exited: {name} .*not expected(.|\n)*spawned: '{name}'", lab.container.logs()[0]):
         assert time.monotonic() < until, lab.container.logs()
@@ -161,10 +161,10 @@ def test_a_crash_is_named_and_the_service_comes_back(lab: Lab, name: str, proces
     assert status(f"http://127.0.0.1:{lab.port}/api/status?token={lab.token}") == 200
 
 
-def kill(lab: Lab, process: str) -> None:
+def kill(container: Container, process: str) -> None:
     """kill -9 from the host: the pid is the host's."""
-    lines = [line.split()[0] for line in top(lab.container.name) if process in line and "tini" not in line]
-    assert lines, top(lab.container.name)
+    lines = [line.split()[0] for line in top(container.name) if process in line and "tini" not in line]
+    assert lines, top(container.name)
     subprocess.run(["kill", "-9", *lines], check=True)
 
 
@@ -172,7 +172,7 @@ def kill(lab: Lab, process: str) -> None:
 def test_a_training_in_the_lab_decides_the_exit_code(
     engine: Engine, workspace: Path, hardened: tuple[str, ...]
 ) -> None:
-    """Ends with the training's code, the services stopped; a stop reaches the training first."""
+    """Healthy while it gets on and is watched; a stop reaches the training first, then the services; its code counts."""
     args = (
         "lab",
         "train",
@@ -186,6 +186,16 @@ def test_a_training_in_the_lab_decides_the_exit_code(
     )
     container = engine.start("-v", f"{workspace}:/workspace", *hardened, args=args)
     container.wait_for("Starting training", timeout=120)
+    health = ("env", "COUNTERS_SECONDS=5", "/app/entrypoint/healthcheck.sh")
+    while "epoch 1/100 batch" not in (told := container.exec(*health)).out:
+        assert told.code == 0, told
+        time.sleep(1)
+    kill(container, "diag.counters")
+    until = time.monotonic() + 30
+    while (told := container.exec(*health)).code == 0:
+        assert time.monotonic() < until, told
+        time.sleep(1)
+    assert told.out.startswith("the counters process is gone"), told
     assert container.stop(120) < 100
     ended = container.wait()
     assert ended.code == 143, ended

@@ -1,5 +1,6 @@
 """Jupyter, TensorBoard and SSH: only on 127.0.0.1, only with the token or a key, healthy when they answer."""
 
+import os
 import socket
 import subprocess
 import time
@@ -14,6 +15,7 @@ from tests.container.peers import join, peer, shown_without_token
 
 pytestmark = pytest.mark.container
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHGAllyU8bDdCpAFaJM2iFRIyK7WMeUsBoOPK19sdTdx me@laptop"
+USER = "yolo" if OWNER == 1000 else f"yolo{OWNER}"
 
 
 def status(url: str) -> int:
@@ -119,3 +121,44 @@ def test_an_unanswered_service_turns_unhealthy(clone: Project, free_port: int) -
 def top(name: str) -> list[str]:
     done = subprocess.run(["docker", "top", name, "-eo", "pid,args"], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[1:]
+
+
+def test_scripts_up_waits_tells_the_address_and_passes_the_exit_code_on(clone: Project, free_port: int) -> None:
+    """Without a key: the service's own line, and its exit code. With one: progress, the address, and a stop by signal."""
+    env = {**os.environ, **clone.env, "SSH_PORT": str(free_port)}
+    refused = clone.call("scripts/up", "ssh", env={"SSH_PORT": str(free_port), "SSH_AUTHORIZED_KEYS": ""})
+    assert (refused.code, "no public key for SSH" in refused.err + refused.out) == (2, True), refused
+    with subprocess.Popen(
+        ["scripts/up", "ssh"],
+        cwd=clone.folder,
+        env={**env, "SSH_AUTHORIZED_KEYS": KEY},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr
+        said = []
+        for line in process.stderr:
+            said.append(line.strip())
+            if line.startswith("up: SSH answers"):
+                break
+        assert said[-1] == f"up: SSH answers: ssh -p {free_port} {USER}@127.0.0.1", said
+        assert any(line.startswith("up: ssh is starting") for line in said)
+        with socket.create_connection(("127.0.0.1", free_port), timeout=5) as sock:
+            assert sock.recv(8) == b"SSH-2.0-"
+        process.terminate()
+        process.stderr.read()
+        assert process.wait(30) == 0
+
+
+def test_scripts_up_shows_the_token_on_a_terminal_only(clone: Project) -> None:
+    assert clone.call("scripts/init").code == 0
+    token = (clone.folder / "workspace/.token").read_text()
+    show = "source scripts/lib.sh; show_address lab; show_address tensorboard"
+    piped = clone.call("bash", "-euc", show)
+    assert token not in piped.err + piped.out
+    assert "http://127.0.0.1:8888/?token=TOKEN" in piped.err
+    on_terminal = clone.call("script", "-qec", f"bash -euc '{show}'", "/dev/null").out
+    assert f"http://127.0.0.1:8888/?token={token}" in on_terminal
+    assert f"http://127.0.0.1:6006/{token}/" in on_terminal
