@@ -65,9 +65,9 @@ CLASSES = re.compile(
     r"""(?x)
     (?: torch\.nn\.modules(?:\.\w+)? | ultralytics\.nn\.(?:modules(?:\.\w+)?|tasks)
       | ultralytics\.utils\.(?:loss|tal) | torchvision\.transforms\.transforms )
-    \. [A-Z]\w* """
+    \. (?:v\d+)?[A-Z]\w* """
 )
-"""Model classes: a name that begins with a capital letter in one of the modules that hold nothing but such classes."""
+"""Model classes: a name that begins with a capital letter (v10Detect) in one of the modules that hold such classes."""
 
 STORAGES = re.compile(
     r"torch\.(?:\w+Storage|float\d\w*|bfloat16|u?int\d+|bool|half|float|double|long|storage\.\w+Storage)"

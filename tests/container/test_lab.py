@@ -172,7 +172,7 @@ def kill(container: Container, process: str) -> None:
 def test_a_training_in_the_lab_decides_the_exit_code(
     engine: Engine, workspace: Path, hardened: tuple[str, ...]
 ) -> None:
-    """Healthy while it gets on and is watched; a stop reaches the training first, then the services; its code counts."""
+    """Healthy while it gets on and is watched; a stop reaches the training, then the services; its code counts."""
     args = (
         "lab",
         "train",

@@ -124,7 +124,7 @@ def top(name: str) -> list[str]:
 
 
 def test_scripts_up_waits_tells_the_address_and_passes_the_exit_code_on(clone: Project, free_port: int) -> None:
-    """Without a key: the service's own line, and its exit code. With one: progress, the address, and a stop by signal."""
+    """Without a key: the service's line and exit code. With one: progress, the address, and a stop by signal."""
     env = {**os.environ, **clone.env, "SSH_PORT": str(free_port)}
     refused = clone.call("scripts/up", "ssh", env={"SSH_PORT": str(free_port), "SSH_AUTHORIZED_KEYS": ""})
     assert (refused.code, "no public key for SSH" in refused.err + refused.out) == (2, True), refused
