@@ -87,7 +87,7 @@ LABEL org.opencontainers.image.title="yolo-diag" \
       diag.lock.sha256="${LOCK_SHA256}"
 
 USER 1000:1000
-HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 CMD ["/app/entrypoint/healthcheck.sh"]
+HEALTHCHECK --interval=5s --timeout=5s --start-period=120s --retries=3 CMD ["/app/entrypoint/healthcheck.sh"]
 # Plain tini: with -g the loader workers would get the signal too, and a stop would end as a crash.
 ENTRYPOINT ["tini", "--", "/app/entrypoint/entrypoint.sh"]
 CMD ["shell"]

@@ -1,6 +1,8 @@
-# Give the running UID a name and a home: git, ssh and getpass fail on one without. Sourced by entrypoint.sh.
+# Give the running UID a home and a name: git, ssh and getpass fail on one without. Sourced by entrypoint.sh.
 # shellcheck shell=bash
 
+# A read-only container whose home is no tmpfs: what programs keep there goes with the container.
+if [ ! -w "$HOME" ] && mkdir -p /tmp/home 2>/dev/null; then export HOME=/tmp/home; fi
 if ! getent passwd "$(id -u)" >/dev/null; then
     { mkdir -p /tmp/extrausers &&
         printf 'yolo%s:x:%s:%s::%s:/bin/bash\n' "$(id -u)" "$(id -u)" "$(id -g)" "$HOME" >>/tmp/extrausers/passwd; } 2>/dev/null ||
@@ -8,5 +10,3 @@ if ! getent passwd "$(id -u)" >/dev/null; then
 fi
 USER=$(id -un 2>/dev/null || id -u)
 export USER LOGNAME=$USER
-# A read-only container whose home is no tmpfs: what programs keep there goes with the container.
-if [ ! -w "$HOME" ] && mkdir -p /tmp/home 2>/dev/null; then export HOME=/tmp/home; fi

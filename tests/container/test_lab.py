@@ -150,7 +150,7 @@ def test_an_undeclared_listener_fails_the_check(lab: Lab) -> None:
 @pytest.mark.parametrize(("name", "process"), [("tensorboard", "below_token"), ("jupyter", "jupyter-lab")])
 def test_a_crash_is_named_and_the_service_comes_back(lab: Lab, name: str, process: str) -> None:
     kill(lab.container, process)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 150
     while not re.search(rf"exited: {name} .*not expected(.|\n)*spawned: '{name}'", lab.container.logs()[0]):
         assert time.monotonic() < until, lab.container.logs()
         time.sleep(0.5)
@@ -166,6 +166,24 @@ def kill(container: Container, process: str) -> None:
     lines = [line.split()[0] for line in top(container.name) if process in line and "tini" not in line]
     assert lines, top(container.name)
     subprocess.run(["kill", "-9", *lines], check=True)
+
+
+def test_the_lab_stays_after_a_training_when_asked_and_keeps_its_exit_code(
+    engine: Engine, workspace: Path, hardened: tuple[str, ...]
+) -> None:
+    """TensorBoard's own port only by name, and below the token even then."""
+    asked = ("-e", "KEEP_LAB=1", "-e", "EXPOSE_TENSORBOARD=1")
+    container = engine.start("-v", f"{workspace}:/workspace", *hardened, *asked, args=("lab", "train", "no_such=1"))
+    container.wait_for("lab: Jupyter stays until this container is stopped")
+    listening = "from diag.probe.listeners import read; print(*(one.port for one in read() if not one.loopback))"
+    until = time.monotonic() + 150
+    while (heard := container.exec("python", "-c", listening).out.split()) != ["6006", "8888"]:
+        assert time.monotonic() < until, (heard, container.logs())
+        time.sleep(1)
+    ask = "exec 3<>/dev/tcp/127.0.0.1/6006; printf 'GET /data/runs HTTP/1.0\\r\\n\\r\\n' >&3; head -n 1 <&3"
+    assert " 404 " in container.exec("bash", "-c", ask).out
+    container.stop(30)
+    assert container.wait().code == 2
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ USER = "yolo" if OWNER == 1000 else f"yolo{OWNER}"
 
 def status(url: str) -> int:
     try:
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -41,6 +41,8 @@ def test_the_services_want_the_token_or_a_key(clone: Project) -> None:
 
     api = f"http://127.0.0.1:{ports['JUPYTER_PORT']}/api/contents"
     assert [status(api), status(f"{api}?token=wrong"), status(f"{api}?token={token}")] == [403, 403, 200]
+    behind = f"http://127.0.0.1:{ports['JUPYTER_PORT']}/tensorboard/data/environment"  # started at the first visit
+    assert status(f"{behind}?token={token}") == 200
     board = f"http://127.0.0.1:{ports['TENSORBOARD_PORT']}"
     pages = ("/", "/data/environment", f"/{'0' * 48}/data/environment", f"/{token}/", f"/{token}/data/environment")
     assert [status(board + page) for page in pages] == [404, 404, 404, 200, 200]
