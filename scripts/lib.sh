@@ -196,7 +196,7 @@ announce() {
             healthy) if [ "$last" != healthy ]; then show_address "$1"; fi ;;
             unhealthy)
                 if [ "$last" != unhealthy ]; then
-                    say "up: $1 is unhealthy: $(docker inspect -f '{{range .State.Health.Log}}{{println .Output}}{{end}}' "$id" | grep . | tail -n 1)"
+                    say "up: $1 is unhealthy: $(docker inspect -f '{{range .State.Health.Log}}{{println .Output}}{{end}}' "$id" 2>/dev/null | grep . | tail -n 1)"
                 fi
                 ;;
             *) if [ $(((SECONDS - begun) % 5)) = 0 ]; then say "up: $1 is starting, $((SECONDS - begun)) s ..."; fi ;;
