@@ -12,17 +12,18 @@ RUN --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
 
 FROM ${BASE_IMAGE}
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+# openssh-server makes host keys while it is installed; a key in an image would be everybody's.
 RUN apt-get update && \
-    apt-get install -y --no-install-recommends ca-certificates libnss-extrausers python3 tini && \
-    rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+    apt-get install -y --no-install-recommends ca-certificates htop iotop-c libnss-extrausers openssh-server python3 tini && \
+    rm -rf /etc/ssh/ssh_host_* /var/lib/apt/lists/* /var/cache/apt/*
 
-# Any UID may run this image. libnss-extrausers reads names from a file that everyone may write, and ignores UIDs below
-# 500 in it, so a container can give itself a name but nobody root's.
+# Any UID may run this image. libnss-extrausers reads names from a file in /tmp (writable on a read-only root, too), and
+# ignores UIDs below 500 in it, so a container can give itself a name but nobody root's. Login shells get PATH back.
 RUN useradd --uid 1000 --user-group --create-home --shell /bin/bash yolo && chmod 1777 /home/yolo && \
     install -d -m 1777 /workspace && install -d /app /data /opt/manifest && \
     sed -i 's/^\(passwd\|group\):.*/\1: files extrausers/' /etc/nsswitch.conf && \
-    install -d /var/lib/extrausers && install -m 0666 /dev/null /var/lib/extrausers/passwd && \
-    install -m 0666 /dev/null /var/lib/extrausers/group
+    install -d /var/lib/extrausers && ln -s /tmp/extrausers/passwd /tmp/extrausers/group /var/lib/extrausers/ && \
+    echo 'PATH=/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' >/etc/profile.d/venv.sh
 
 ARG STACK=cu13
 COPY configs/stacks/${STACK}.lock /opt/manifest/stack.lock
@@ -68,6 +69,7 @@ RUN --mount=type=bind,source=diag/record/seed_settings.py,target=/tmp/seed.py \
 WORKDIR /workspace
 COPY pyproject.toml /app/
 COPY configs /app/configs
+COPY examples /app/examples
 COPY entrypoint /app/entrypoint
 COPY diag /app/diag
 
@@ -85,7 +87,7 @@ LABEL org.opencontainers.image.title="yolo-diag" \
       diag.lock.sha256="${LOCK_SHA256}"
 
 USER 1000:1000
-HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 CMD ["/app/entrypoint/healthcheck.sh"]
+HEALTHCHECK --interval=5s --timeout=5s --start-period=120s --retries=3 CMD ["/app/entrypoint/healthcheck.sh"]
 # Plain tini: with -g the loader workers would get the signal too, and a stop would end as a crash.
 ENTRYPOINT ["tini", "--", "/app/entrypoint/entrypoint.sh"]
 CMD ["shell"]

@@ -21,6 +21,11 @@ def offline() -> bool:
     return any(os.environ.get(name, "").lower() in {"1", "true", "yes"} for name in ("OFFLINE", "YOLO_OFFLINE"))
 
 
+def trusts_checkpoints() -> bool:
+    """True if model files may run code when they are loaded: TRUST_CHECKPOINT is set to 1/true."""
+    return os.environ.get("TRUST_CHECKPOINT", "").lower() in {"1", "true", "yes"}
+
+
 def stack() -> tuple[str, str]:
     """Name and lock SHA-256 of the stack that this environment was built from; ("", "") if unknown.
 

@@ -146,9 +146,63 @@ explain_docker() {
         die "the NVIDIA driver of this host does not work ($(sed -n 's/.*nvidia-container-cli: //p' <<<"$said" | head -n 1)):" \
             "look at nvidia-smi, or train on the CPU: ACCEL=cpu scripts/up ${*:2}"
     elif grep -qE 'address already in use|port is already allocated' <<<"$said"; then
-        port=$(sed -nE 's/.*127\.0\.0\.1:([0-9]+).*/\1/p' <<<"$said" | head -n 1)
-        die "port ${port:-of $2} is in use on this machine; take another: ${2^^}_PORT=$((${port:-8000} + 1)) scripts/up ${*:2}"
+        port=$(sed -nE 's/.*[0-9.]+:([0-9]+).*(failed|in use|allocated).*/\1/p' <<<"$said" | head -n 1)
+        die "port ${port:-of $2} is in use on this machine; take another:" \
+            "$(port_name "$2" "$port")=$((${port:-8000} + 1)) scripts/up ${*:2}"
     fi
+}
+
+# Print the variable that names port $2 of service $1.
+port_name() {
+    case $1 in
+        lab) if [ "$2" = "$(setting SSH_PORT 2222)" ]; then echo SSH_PORT; else echo JUPYTER_PORT; fi ;;
+        *) echo "${1^^}_PORT" ;;
+    esac
+}
+
+# Print what compose takes for variable $1: the environment's, else the one in .env, else $2.
+setting() { printf '%s\n' "${!1:-$(env_value "$1" "$2")}"; }
+
+# Say how service $1 is reached. The token is shown on a terminal only; a log would keep it.
+show_address() {
+    local host token=TOKEN file
+    file=$(setting WORKSPACE ./workspace)/.token host=$(setting BIND_ADDR 127.0.0.1)
+    if [ -t 2 ] && [ -r "$file" ]; then token=$(cat "$file"); fi
+    case $1 in
+        jupyter | lab) say "up: Jupyter answers: http://$host:$(setting JUPYTER_PORT 8888)/?token=$token" ;;
+        tensorboard) say "up: TensorBoard answers: http://$host:$(setting TENSORBOARD_PORT 6006)/$token/" ;;
+    esac
+    if [ "$1" = lab ]; then say "up: TensorBoard: http://$host:$(setting JUPYTER_PORT 8888)/tensorboard/"; fi
+    if [ "$1" = ssh ]; then say "up: SSH answers: ssh -p $(setting SSH_PORT 2222) $(login_name)@$host"; fi
+    if [ "$token" = TOKEN ] && [ "$1" != ssh ]; then say "up: TOKEN is what stands in $file"; fi
+}
+
+# Print the name that the image gives the user of the containers (entrypoint/hooks.d/10-user.sh).
+login_name() {
+    local uid
+    uid=$(setting_uid)
+    if [ "$uid" = 1000 ]; then echo yolo; else echo "yolo$uid"; fi
+}
+# bash has a read-only UID of its own, which compose does not see; .env decides.
+setting_uid() { env_value UID 1000; }
+
+# While service $1, run as container $2 (else as compose names it), starts: say so; once it answers: how to reach it.
+announce() {
+    local id state begun=$SECONDS last=''
+    while sleep 1; do
+        id=${2:-$(docker compose ps -q "$1" 2>/dev/null | head -n 1)}
+        state=$(docker inspect -f '{{if .State.Health}}{{.State.Health.Status}}{{end}}' "${id:-none}" 2>/dev/null || true)
+        case $state in
+            healthy) if [ "$last" != healthy ]; then show_address "$1"; fi ;;
+            unhealthy)
+                if [ "$last" != unhealthy ]; then
+                    say "up: $1 is unhealthy: $(docker inspect -f '{{range .State.Health.Log}}{{println .Output}}{{end}}' "$id" 2>/dev/null | grep . | tail -n 1)"
+                fi
+                ;;
+            *) if [ $(((SECONDS - begun) % 5)) = 0 ]; then say "up: $1 is starting, $((SECONDS - begun)) s ..."; fi ;;
+        esac
+        last=$state
+    done
 }
 
 # Make the workspace $1 and its token for UID $2 and GID $3.
@@ -165,13 +219,22 @@ make_workspace() {
 
 # Run service $1 with the other arguments, and end with its exit code.
 run_service() {
-    local run stop code=0 again=1
+    local run stop code=0 again=1 watcher='' name="yolo-diag-$1-$$"
     log=$(mktemp)
-    trap 'rm -f "$log"' EXIT
-    case $1 in
+    trap 'rm -f "$log"; if [ -n "$watcher" ]; then kill "$watcher" 2>/dev/null; fi' EXIT
+    run=(run --rm --name "$name" "$@") stop=(docker stop -t 120 "$name")
+    case $1:$# in
         # These stay, and `docker compose stop` finds them.
-        jupyter | tensorboard) run=(up --no-log-prefix --exit-code-from "$1" "$1") stop=(docker compose stop "$1") ;;
-        *) run=(run --rm --name "yolo-diag-$1-$$" "$@") stop=(docker stop -t 120 "yolo-diag-$1-$$") ;;
+        jupyter:1 | tensorboard:1 | ssh:1 | lab:1)
+            run=(up --no-log-prefix --exit-code-from "$1" "$1") stop=(docker compose stop "$1") name=''
+            ;;
+        jupyter:* | tensorboard:* | ssh:* | lab:*) run=(run --rm --service-ports --name "$name" "$@") ;;
+    esac
+    case $1 in
+        jupyter | tensorboard | ssh | lab)
+            announce "$1" "$name" &
+            watcher=$!
+            ;;
     esac
     if [ -t 0 ] && [ -t 1 ]; then
         # `run` passes the terminal on: colours, a live progress line, Ctrl-C.

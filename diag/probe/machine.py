@@ -1,5 +1,6 @@
 """The facts of one machine check, each read at most once, and the table of questions over them."""
 
+import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any, Protocol
 from diag import settings
 from diag.model.check import Check, Status
 from diag.model.hardware import Baseline, Gpu, Software
-from diag.probe import check_cuda, check_gpu, check_host, check_torch, images, network, stack, storage
+from diag.probe import check_cuda, check_gpu, check_host, check_torch, images, listeners, network, stack, storage
 from diag.probe.child import Section
 from diag.probe.gpu import TRAINABLE, Diagnosis, GpuSigns, Triage, see_gpu, triage
 from diag.probe.host import HostState
@@ -205,6 +206,10 @@ def questions(m: Machine) -> list[Question]:
             host.cpus_effective or 1.0,
         )
 
+    def heard() -> Check:
+        declared = listeners.declared_ports(os.environ)
+        return listeners.net_listeners(listeners.read(), declared, container=bool(m.host().host.container))
+
     long_s = 180.0
     return [
         Question("gpu.visible", lambda: check_gpu.gpu_visible(m.signs(), m.diagnosis(), plan, m.nvml_state().gpus), 30),
@@ -227,6 +232,7 @@ def questions(m: Machine) -> list[Question]:
             "network.weights",
             lambda: network.weights(plan, places, offline=settings.offline(), reachable=network.reach),
         ),
+        Question("net.listeners", heard),
         Question("torch.import", lambda: check_torch.torch_import(m.child.section("torch")), long_s),
         Question(
             "torch.vision",

@@ -15,6 +15,7 @@ from diag.errors import InputError
 from diag.health import Health, hold, now
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord
+from diag.probe.checkpoint import why_refuse
 from diag.screen import Screen
 from diag.train_args import default_model, load_defaults, parse_overrides, task_of
 
@@ -63,6 +64,7 @@ def begin(
         **{k: v for k, v in overrides.items() if k != "model"},
     }
     args.pop("task", None)
+    _trust(args, cwd, workspace)
     run_dir = _new_run_dir(workspace, str(args.pop("name", "") or ""))
     stack, sha256 = settings.stack()
     health = Health(workspace, run_dir, overrides)
@@ -113,6 +115,24 @@ def _model_path(model: str, cwd: Path, workspace: Path) -> str:
     if path.suffix in WEIGHT_SUFFIXES and settings.offline():
         raise InputError(f"model={model}: not here, and OFFLINE is set; put it into {workspace / 'weights'}")
     return model
+
+
+def _trust(args: dict[str, Any], cwd: Path, workspace: Path) -> None:
+    """Raise InputError for a model file that would do more than build a model when loaded, unless it is trusted."""
+    if settings.trusts_checkpoints():
+        return
+    for key in ("model", "pretrained"):
+        path = Path(str(args.get(key) or ""))
+        if path.suffix not in WEIGHT_SUFFIXES:
+            continue
+        places = (cwd, workspace / "weights")
+        for file in {place / path.expanduser() for place in places if (place / path.expanduser()).is_file()}:
+            try:
+                reason = why_refuse(file)
+            except OSError as error:
+                raise InputError(f"{key}={path}: can't be read: {error.strerror or error}") from error
+            if reason:
+                raise InputError(f"{key}={path}: {reason}. If you trust its maker: TRUST_CHECKPOINT=1")
 
 
 def _new_run_dir(workspace: Path, name: str) -> Path:

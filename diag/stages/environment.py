@@ -19,6 +19,9 @@ def child_env(workspace: Path, stopper: Stopper) -> dict[str, str]:
         "MPLCONFIGDIR": os.environ.get("MPLCONFIGDIR") or str(workspace / "cache" / "matplotlib"),
         "PYTHONUNBUFFERED": "1",
     }
+    if not settings.trusts_checkpoints():
+        # Ultralytics' own guard, the second one behind diag.probe.checkpoint: weights_only, and no eval of model yamls.
+        env["ULTRALYTICS_SAFE_LOAD"] = "true"
     if settings.offline():
         env |= {"YOLO_OFFLINE": "true", "HF_HUB_OFFLINE": "1"}
     if os.environ.get("YOLO_CONFIG_DIR"):

@@ -25,7 +25,7 @@ if [ -n "$problem" ]; then
     # A look at the machine needs no workspace; everything else writes into it.
     case $1 in
         check | shell) log_warn "$problem" ;;
-        train | smoke | jupyter | tensorboard) die "$problem" ;;
+        train | smoke | jupyter | tensorboard | ssh | lab) die "$problem" ;;
     esac
 elif ! grep -q " $WORKSPACE " /proc/self/mountinfo; then
     log_warn "no folder is mounted at $WORKSPACE: what this container writes vanishes with it"

@@ -78,3 +78,10 @@ def as_owner() -> tuple[str, ...]:
         "--network",
         "none",
     )
+
+
+@pytest.fixture
+def hardened(as_owner: tuple[str, ...]) -> tuple[str, ...]:
+    """`as_owner` with the read-only root that compose gives every service."""
+    tmpfs = ("--tmpfs", "/tmp:mode=1777,exec", "--tmpfs", "/home/yolo:mode=1777,exec")
+    return ("--read-only", *tmpfs, *as_owner)

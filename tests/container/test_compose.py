@@ -10,11 +10,11 @@ import pytest
 from tests.container.engine import GROUP, OWNER, Engine, Project, docker
 
 pytestmark = pytest.mark.container
-COMPUTE = ("train", "smoke", "check", "shell", "jupyter")
+COMPUTE = ("train", "smoke", "check", "shell", "jupyter", "ssh", "lab")
 
 
-def services(clone: Project, accel: str = "cpu") -> dict[str, Any]:
-    done = clone.compose("--profile", "*", "config", "--format", "json", env={"ACCEL": accel})
+def services(clone: Project, accel: str = "cpu", **env: str) -> dict[str, Any]:
+    done = clone.compose("--profile", "*", "config", "--format", "json", env={"ACCEL": accel, **env})
     assert done.code == 0, done.err
     loaded: dict[str, Any] = json.loads(done.out)["services"]
     return loaded
@@ -26,7 +26,16 @@ def test_every_service_is_fenced_in(clone: Project) -> None:
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert {port["host_ip"] for port in service.get("ports", [])} <= {"127.0.0.1"}, name
         assert name == "workspace" or service["user"] == "1000:1000", name
+        assert service["read_only"] is True, name
         assert "privileged" not in service and service.get("network_mode") in {None, "none"}, name
+
+
+def test_ports_leave_127_0_0_1_only_by_name(clone: Project) -> None:
+    opened = services(clone, BIND_ADDR="0.0.0.0")
+    for name in ("jupyter", "tensorboard", "ssh", "lab"):
+        assert {port["host_ip"] for port in opened[name]["ports"]} == {"0.0.0.0"}, name
+        assert opened[name]["environment"]["BIND_ADDR"] == "0.0.0.0"
+    assert {str(port["target"]) for port in opened["lab"]["ports"]} == {"8888", "2222"}
 
 
 def test_the_gpu_reservation_follows_accel(clone: Project) -> None:
@@ -115,6 +124,6 @@ def test_a_workspace_of_somebody_else_is_one_clear_line(
 def test_a_read_only_workspace_is_one_clear_line(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("readonly")
     folder.chmod(0o777)
-    for name in ("train", "smoke", "jupyter", "tensorboard"):
+    for name in ("train", "smoke", "jupyter", "tensorboard", "ssh", "lab"):
         done = engine.run("-v", f"{folder}:/workspace:ro", args=(name,))
         assert (done.code, done.err) == (2, "error: the workspace is mounted read-only; mount it without :ro\n")
