@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diag.counters.gpus import Gpus
 from diag.counters.host import Host
-from diag.counters.proc import Tree, read_process
+from diag.counters.proc import CHILDREN_EVERY, Tree, read_process
 from tests.fakes.nvml import FakeNvml
 from tests.fakes.scenarios import A100, GIB, Fails, Scenario
 
@@ -106,18 +106,21 @@ def test_bytes_that_a_descendant_moves_are_a_sign_of_work() -> None:
 
 
 def test_a_grandchild_is_found_when_its_parent_forks_late(tmp_path: Path) -> None:
-    """A process that had no children in its first looks is asked again, and at once by `search`."""
-    code = "import os, sys, time; sys.stdin.readline(); os.fork(); print('forked', flush=True); time.sleep(60)"
+    """A process that had no children in its first looks is asked again after so many looks."""
+    code = "import os, sys, time; sys.stdin.readline(); os.fork() and print('forked', flush=True); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         tree = Tree(os.getpid())
-        for _ in range(5):
-            alone = len(tree.processes())
+
+        def seen() -> int:
+            return sum(child.pid in {p.pid, p.parent} for p in tree.processes())
+
+        assert [seen() for _ in range(5)] == [1] * 5
         assert child.stdin and child.stdout
         child.stdin.write(b"\n")
         child.stdin.flush()
         assert child.stdout.readline() == b"forked\n"
-        assert max(len(tree.processes()) for _ in range(10)) == alone + 1
+        assert max(seen() for _ in range(CHILDREN_EVERY)) == 2
     finally:
         for line in Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split():
             os.kill(int(line), 9)
