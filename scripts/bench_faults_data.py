@@ -135,7 +135,7 @@ SETS: dict[str, Callable[[Path], None]] = {
     "demo_seg": lambda target: subset(target, 240, 60, task="segment"),
     "small": lambda target: subset(target, 120, 40),
     "huge": enlarged(4000, 3000, 104, 26),
-    "large": enlarged(1632, 1224, 120, 40),
+    "photos": enlarged(2592, 1944, 120, 26),
     "nan_labels": changed(lambda n, row: [row[0], "nan", *row[2:]] if n % 5 == 0 else row),
     "pixels": changed(pixels),
     "class_ids": changed(lambda n, row: ["7" if n % 10 == 0 else row[0], *row[1:]]),

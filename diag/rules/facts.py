@@ -43,8 +43,16 @@ def on_cpu(args: TrainArgs | None, baseline: Baseline | None, console: Console |
 
 
 def from_scratch(args: TrainArgs | None) -> bool:
-    """True if the model started without pretrained weights: a .yaml model, or pretrained=False."""
-    return args is not None and (args.get("pretrained", True) is False or str(args.get("model", "")).endswith(".yaml"))
+    """True if the model started without pretrained weights: a .yaml model, or pretrained=False.
+
+    pretrained=FILE loads weights into a .yaml model; pretrained=True (the default) does not.
+    """
+    if args is None:
+        return False
+    given = args.get("pretrained", True)
+    if isinstance(given, str) and given.lower().endswith((".pt", ".pth")):
+        return False
+    return given is False or str(args.get("model", "")).endswith((".yaml", ".yml"))
 
 
 def pretrained(args: TrainArgs | None) -> dict[str, Value]:
