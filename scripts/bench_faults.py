@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--with", dest="venv", type=Path)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that mounts and control groups are taken away
     if args.list:
         show_list()
         return 0

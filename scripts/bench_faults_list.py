@@ -9,14 +9,14 @@ SPEED = (
     "imgsz=64",
     "batch=16",
     "nbs=16",
-    "epochs=4",
+    "epochs=3",
     "optimizer=AdamW",
     "lr0=0.002",
     "warmup_epochs=1",
     "plots=False",
 )
-"""For faults of speed and surroundings: some 32 steps on 120 images."""
-LEARN = (*SPEED[:3], "epochs=10", *SPEED[4:])
+"""For faults of speed and surroundings: some 24 steps on 120 images."""
+LEARN = (*SPEED[:3], "epochs=8", *SPEED[4:])
 """For faults of learning: as many epochs as a curve needs to be one."""
 FULL = (
     "imgsz=96",
@@ -71,16 +71,17 @@ FAULTS = (
           _loader_wrong("speed.decode_bound"), data="huge", words=(*SPEED[:3], "epochs=2", *SPEED[4:])),
     Fault("workers_0", "the training process loads images of 5 megapixels itself",
           ("speed.loader_bound", "speed.decode_bound", "speed.raise_workers"),
-          ("speed.storage_slow", "speed.augment_bound", "speed.cpu_oversubscription"), data="photos"),
+          ("speed.storage_slow", "speed.augment_bound", "speed.cpu_oversubscription"), (*SPEED, "mosaic=0"),
+          data="photos"),
     Fault("pinned_affinity", "trainer and two workers bound to one core, as OpenMP does at import",
           ("speed.loader_single_core",), ("speed.storage_slow", "speed.raise_workers", *RATE),
-          inject="workers=2 pin=1", command="pipeline", data="photos"),
-    Fault("cpu_quota", "control group with half a CPU", ("hw.cpu_quota", "speed.cpu_oversubscription"),
-          ("speed.storage_slow", "speed.augment_bound", *RATE), around="cpus=0.5", command="pipeline",
+          words=(*SPEED, "mosaic=0"), inject="workers=2 pin=1", command="pipeline", data="photos"),
+    Fault("cpu_quota", "control group with a fifth of a CPU", ("hw.cpu_quota", "speed.cpu_oversubscription"),
+          ("speed.storage_slow", "speed.augment_bound", *RATE), around="cpus=0.2", command="pipeline",
           words=(*SPEED[:3], "epochs=2", *SPEED[4:]), env=(("OMP_NUM_THREADS", "1"),)),
-    Fault("oversubscription", "eight threads on a quota of one CPU", ("speed.cpu_oversubscription",),
-          ("speed.storage_slow", "speed.augment_bound", *RATE), around="cpus=1", command="pipeline",
-          env=(("OMP_NUM_THREADS", "8"),)),
+    Fault("oversubscription", "eight spinning threads on a quota of half a CPU", ("speed.cpu_oversubscription",),
+          ("speed.storage_slow", "speed.augment_bound", *RATE), around="cpus=0.5", command="pipeline",
+          words=(*SPEED[:3], "epochs=2", *SPEED[4:]), env=(("OMP_NUM_THREADS", "8"), ("OMP_WAIT_POLICY", "ACTIVE"))),
     Fault("ram_leak", "a callback keeps 30 MB a step", ("mem.ram_growth",), ("mem.ram_oom_killed", *LOADER, *RATE),
           inject="leak=30", words=(*SPEED[:3], "epochs=12", *SPEED[4:])),
     Fault("graph_kept", "a callback keeps tensors with their graph", ("mem.ram_growth",),
@@ -101,25 +102,25 @@ FAULTS = (
     Fault("no_scheduler", "the scheduler is never stepped", ("train.lr_stuck",),
           ("num.lr_too_high", "train.lr_too_low", *DATA, *LOADER), LEARN, inject="no_scheduler=1"),
     Fault("nan_labels", "nan in every fifth label row", ("data.bad_rows", "data.coord_oob"),
-          ("num.nan_loss", "data.class_oob", *RATE), LEARN, data="nan_labels"),
+          ("num.nan_loss", "data.class_oob", *RATE), SPEED, data="nan_labels"),
     Fault("labels_in_pixels", "coordinates in pixels", ("data.coord_oob",), ("num.nan_loss", "data.class_oob", *RATE),
-          LEARN, data="pixels"),
-    Fault("class_ids", "class 7 of 3", ("data.class_oob",), ("num.nan_loss", "data.coord_oob", *RATE), LEARN,
+          SPEED, data="pixels"),
+    Fault("class_ids", "class 7 of 3", ("data.class_oob",), ("num.nan_loss", "data.coord_oob", *RATE), SPEED,
           data="class_ids"),
     Fault("empty_labels", "all label files are empty", ("data.no_labels", "data.missing_labels"),
-          ("num.nan_loss", "data.class_oob", *RATE), LEARN, data="empty"),
+          ("num.nan_loss", "data.class_oob", *RATE), SPEED, data="empty"),
     Fault("train_is_val", "val: images/train", ("data.val_equals_train", "data.train_val_leak"),
-          (*RATE, "data.no_labels", "data.val_too_small"), LEARN, data="train_is_val"),
-    Fault("val_5", "five validation images", ("data.val_too_small",), (*RATE, "data.no_labels"), LEARN, data="val_5"),
+          (*RATE, "data.no_labels", "data.val_too_small"), SPEED, data="train_is_val"),
+    Fault("val_5", "five validation images", ("data.val_too_small",), (*RATE, "data.no_labels"), SPEED, data="val_5"),
     Fault("overfit_20", "20 training images, 60 epochs", ("train.overfit", "data.train_too_small"),
           (*RATE, "data.no_labels", "train.converged_ok"),
           (*SPEED[:3], "epochs=60", *SPEED[4:], "mosaic=0", "scale=0", "translate=0"), data="train_20"),
     Fault("too_few_epochs", "six epochs from scratch", ("train.undertrained",),
           (*RATE, *DATA, "train.not_learning", "train.converged_ok"), (*FULL[:3], "epochs=6", *FULL[4:7], "plots=False"),
           data="demo"),
-    Fault("rect", "rect=True", ("train.rect_no_shuffle",), (*RATE, *DATA), (*LEARN, "rect=True")),
+    Fault("rect", "rect=True", ("train.rect_no_shuffle",), (*RATE, *DATA), (*SPEED, "rect=True")),
     Fault("frozen_scratch", "freeze=10 without pretrained weights", ("train.frozen_untrained",),
-          (*RATE, *DATA, "train.converged_ok"), (*LEARN, "freeze=10")),
+          (*RATE, *DATA, "train.converged_ok"), (*SPEED, "freeze=10")),
     Fault("warmup_bias_lr", "warmup_bias_lr=10 for a fine-tune", ("num.bias_warmup_lr",),
           (*DATA, "train.lr_stuck", "train.lr_too_low", "train.converged_ok"),
           (*LEARN[:4], "optimizer=SGD", "lr0=0.001", "warmup_epochs=3", "warmup_bias_lr=10", "plots=False",
@@ -162,21 +163,24 @@ HEALTHY = (
                  "plots=False", "model=yolo11n-cls.yaml"), data="classify", healthy=True),
 )  # fmt: skip
 
-FIVE = {
-    "slow": ("slow_storage", "five_twin"),
-    "leak": ("ram_leak", "five_twin"),
-    "nan": ("five_nan", "five_twin"),
-    "lr1": ("five_lr1", "five_twin"),
-    "lr0": ("lr_1e-12", "five_twin"),
-}
-"""The five faults of the peers' table and the healthy training beside each."""
+_TWIN = ("imgsz=96", "batch=16", "nbs=16", "epochs=12", "warmup_epochs=1", "close_mosaic=4", "plots=False", "model=WEIGHTS")
+_ADAM = ("optimizer=AdamW", "lr0=0.0005", "warmup_bias_lr=0.0005")
 PEER_FAULTS = (
+    Fault("five_slow", "each file takes 40 ms to be read", ("speed.storage_slow",),
+          _loader_wrong("speed.storage_slow"), (*_TWIN, *_ADAM), inject="slow_read=40"),
+    Fault("five_leak", "a callback keeps 40 MB a step", ("mem.ram_growth",), ("mem.ram_oom_killed", *LOADER, *RATE),
+          (*_TWIN, *_ADAM), inject="leak=40"),
     Fault("five_nan", "learning rate forced to 1e4", ("num.lr_too_high", "num.nan_loss"),
-          ("train.lr_too_low", "num.amp_gpu_arch", *DATA, *LOADER), LEARN, inject="lr=1e4"),
+          ("train.lr_too_low", "num.amp_gpu_arch", *DATA, *LOADER), (*_TWIN, *_ADAM), inject="lr=1e4"),
     Fault("five_lr1", "lr0=1.0 with SGD", ("num.lr_too_high",), ("train.lr_too_low", *DATA, *LOADER),
-          (*LEARN[:4], "optimizer=SGD", "lr0=1.0", "warmup_epochs=1", "plots=False")),
-    Fault("five_twin", "nothing injected, same arguments", (), words=LEARN, healthy=True),
+          (*_TWIN, "optimizer=SGD", "lr0=1.0")),
+    Fault("five_lr0", "learning rate forced to 1e-12", ("train.lr_stuck", "train.lr_too_low"),
+          ("num.lr_too_high", "num.diverged", *DATA, *LOADER), (*_TWIN, *_ADAM), inject="lr=1e-12"),
+    Fault("five_twin", "AdamW, nothing injected", (), words=(*_TWIN, *_ADAM), healthy=True),
+    Fault("five_twin_sgd", "SGD with a usual rate, nothing injected", (),
+          words=(*_TWIN, "optimizer=SGD", "lr0=0.005", "warmup_bias_lr=0.005"), healthy=True),
 )  # fmt: skip
+"""The five faults of the comparison with other tools, and the healthy trainings beside them."""
 
 
 def known() -> dict[str, Fault]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from bench_faults_data import dataset
 from bench_faults_list import NEVER, Fault
@@ -70,9 +70,7 @@ def train(fault: Fault, place: Place) -> float:
         command.append("--no-smoke")
     with surrounded(fault, place, env) as prefix:
         with (place.keep / "logs" / f"{fault.name}.log").open("wb") as log:
-            subprocess.run(
-                [*prefix, *command], env=env, stdout=log, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False
-            )
+            call([*prefix, *command], env, log)
         if fault.around.startswith("readonly"):
             run_dir.mkdir(parents=True, exist_ok=True)
             found = subprocess.run(
@@ -86,10 +84,19 @@ def _plain(words: Sequence[str], folder: Path, env: dict[str, str], *, resume: b
     """Ultralytics without diag, its console in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "console.log").open("ab") as log:
-        subprocess.run(
-            [sys.executable, str(ROOT / "scripts" / "bench_plain.py"), str(folder), "resume" if resume else "new", *words],
-            env=env, stdout=log, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False,
-        )  # fmt: skip
+        script = str(ROOT / "scripts" / "bench_plain.py")
+        call([sys.executable, script, str(folder), "resume" if resume else "new", *words], env, log)
+
+
+def call(command: Sequence[str], env: dict[str, str], log: IO[bytes]) -> None:
+    """Run a command to its end, whatever that is. If we are stopped, it is asked to stop, too, and waited for."""
+    process = subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        process.wait(LIMIT_S)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(120)
 
 
 def weights(place: Place) -> Path:
@@ -112,9 +119,13 @@ def surrounded(fault: Fault, place: Place, env: dict[str, str]) -> Iterator[list
             case "":
                 yield []
             case "cpus":
-                yield [*_enter(stack.enter_context(_group("cpu", float(value))))]
+                group = stack.enter_context(_group("cpu", float(value)))
+                yield _enter(group)
+                stat = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+                if int(stat["nr_throttled"]) < 0.1 * int(stat["nr_periods"]):
+                    raise NotRunError("the quota held nobody back: others left this training less than that")
             case "memory":
-                yield [*_enter(stack.enter_context(_group("memory", float(value) * 1e6)))]
+                yield _enter(stack.enter_context(_group("memory", float(value) * 1e6)))
             case "shm":
                 mount = f"mount -t tmpfs -o size={value} tmpfs /dev/shm"
                 _allowed(["unshare", "-m", "sh", "-c", mount])

@@ -61,6 +61,14 @@ def pretrained(args: TrainArgs | None) -> dict[str, Value]:
     return {"model": f"{found[1]}.pt"} if found else {"pretrained": True}
 
 
+def accumulated(args: TrainArgs | None) -> int:
+    """Batches to an optimizer step: nbs / batch, at least one (ultralytics/engine/trainer.py)."""
+    batch, nbs = (args.get("batch"), args.get("nbs", 64)) if args else (None, None)
+    if not isinstance(batch, int) or not isinstance(nbs, int) or batch < 1:
+        return 1
+    return max(1, round(nbs / batch))
+
+
 def sources(console: Console | None, kinds: Iterable[str], *, limit: int = 3) -> tuple[Source, ...]:
     """Where the console says one of these things, first lines first."""
     if console is None:
