@@ -138,24 +138,24 @@ FAULTS = (
           inject="kill=6", command="plain_resume", data="demo"),
 )  # fmt: skip
 
-_SHORT = ("imgsz=96", "batch=8", "nbs=8", "epochs=16", *FULL[4:])
-_BARS = ("imgsz=96", "batch=16", "nbs=16", "epochs=16", *FULL[4:])
+_TUNE = ("imgsz=96", "epochs=10", "close_mosaic=4", "plots=False", "model=WEIGHTS")
+_ADAM = ("optimizer=AdamW", "lr0=0.0005", "warmup_bias_lr=0.0005", "warmup_epochs=1")
+_BARS = ("imgsz=64", "batch=16", "nbs=16", "epochs=20", *FULL[4:])
 HEALTHY = (
-    Fault("healthy_detect", "detect from scratch, seed 0", (), words=_SHORT, data="demo", healthy=True),
-    Fault("healthy_seed", "detect from scratch, seed 7, batch 4, cache=ram", (),
-          words=("imgsz=96", "batch=4", "nbs=4", "epochs=14", *FULL[4:], "seed=7", "cache=ram"), data="demo", healthy=True),
-    Fault("healthy_cos", "detect, cos_lr, close_mosaic=8", (),
-          words=(*_SHORT[:-2], "close_mosaic=8", "plots=False", "cos_lr=True"), data="demo", healthy=True),
-    Fault("healthy_finetune", "detect from pretrained weights", (),
-          words=("imgsz=96", "batch=16", "nbs=16", "epochs=12", "optimizer=AdamW", "lr0=0.0005", "warmup_bias_lr=0.0005",
-                 "close_mosaic=4", "plots=False", "model=WEIGHTS"), data="demo", healthy=True),
-    Fault("healthy_sgd", "detect from pretrained weights, SGD, batch 32, seed 3", (),
-          words=("imgsz=96", "batch=32", "nbs=32", "epochs=12", "optimizer=SGD", "lr0=0.005", "warmup_bias_lr=0.005",
-                 "close_mosaic=4", "plots=False", "model=WEIGHTS", "seed=3"), data="demo", healthy=True),
-    Fault("healthy_auto", "detect from pretrained weights, optimizer=auto, plots", (),
-          words=("imgsz=96", "batch=16", "epochs=12", "close_mosaic=4", "model=WEIGHTS"), data="demo", healthy=True),
-    Fault("healthy_segment", "segment from pretrained weights of the boxes", (),
-          words=(*_SHORT, "model=yolo11n-seg.yaml", "pretrained=WEIGHTS"), data="demo_seg", healthy=True),
+    Fault("healthy_detect", "detect from scratch on the demo set", (), words=FULL, data="demo", healthy=True),
+    Fault("healthy_finetune", "detect from pretrained weights, batch 16", (),
+          words=("batch=16", "nbs=16", *_ADAM, *_TUNE), healthy=True),
+    Fault("healthy_sgd", "the same with SGD, batch 32, seed 3", (),
+          words=("batch=32", "nbs=32", "optimizer=SGD", "lr0=0.005", "warmup_bias_lr=0.005", *_TUNE, "seed=3"), healthy=True),
+    Fault("healthy_auto", "the same with optimizer=auto, plots", (),
+          words=("batch=16", *_TUNE[:3], _TUNE[4], "seed=5"), healthy=True),
+    Fault("healthy_ram", "the same with cache=ram, batch 4, seed 7", (),
+          words=("batch=4", "nbs=16", *_ADAM, *_TUNE, "cache=ram", "seed=7"), healthy=True),
+    Fault("healthy_cos", "the same with cos_lr and no mosaic at the end", (),
+          words=("batch=8", "nbs=8", *_ADAM, *_TUNE, "cos_lr=True", "close_mosaic=9", "seed=1"), healthy=True),
+    Fault("healthy_segment", "segment, backbone from the weights of the boxes", (),
+          words=("imgsz=96", "batch=8", "nbs=8", "epochs=14", *FULL[4:], "model=yolo11n-seg.yaml", "pretrained=WEIGHTS"),
+          data="demo_seg", healthy=True),
     Fault("healthy_pose", "pose from scratch", (), words=(*_BARS, "model=yolo11n-pose.yaml"), data="pose", healthy=True),
     Fault("healthy_obb", "obb from scratch", (), words=(*_BARS, "model=yolo11n-obb.yaml"), data="obb", healthy=True),
     Fault("healthy_classify", "classify from scratch", (),
@@ -163,8 +163,7 @@ HEALTHY = (
                  "plots=False", "model=yolo11n-cls.yaml"), data="classify", healthy=True),
 )  # fmt: skip
 
-_TWIN = ("imgsz=96", "batch=16", "nbs=16", "epochs=12", "warmup_epochs=1", "close_mosaic=4", "plots=False", "model=WEIGHTS")
-_ADAM = ("optimizer=AdamW", "lr0=0.0005", "warmup_bias_lr=0.0005")
+_TWIN = ("imgsz=96", "batch=16", "nbs=16", "epochs=8", "warmup_epochs=1", "close_mosaic=3", "plots=False", "model=WEIGHTS")
 PEER_FAULTS = (
     Fault("five_slow", "each file takes 40 ms to be read", ("speed.storage_slow",),
           _loader_wrong("speed.storage_slow"), (*_TWIN, *_ADAM), inject="slow_read=40"),

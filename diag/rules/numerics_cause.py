@@ -152,7 +152,8 @@ def lr_too_high(
     a high rate and harm. adam, sgd: the largest rate of the weights; Ultralytics' own choices are 0.001 to
     0.002 for AdamW and 0.01 for SGD, and of 159 public runs only Adam at 0.01 and more diverged clearly.
     growth: the later training loss over its minimum; low: the score is below this share of its best (or never
-    rises above 0.05); enormous: a loss that no healthy start shows. A rate of about zero can never be meant.
+    rises above 0.05); enormous: a loss that no healthy start shows. Losses of exactly zero are no success: the outputs
+    are beyond all numbers, and no box is assigned to them any more. A rate of about zero can never be meant.
     """
     lrs = finite(curves.lr)
     top = max(lrs, default=math.nan)
@@ -174,8 +175,10 @@ def lr_too_high(
     scores = finite(curves.score)
     poor = bool(scores) and (curves.last < low * curves.best or max(scores) < 0.05)
     flat = not curves.train_fall > 0.1
+    dead = curves.train_sum[-1:] == (0.0,) and (not scores or scores[-1] < 0.05)
     harmed = (
-        later >= growth
+        dead
+        or later >= growth
         or (poor and (flat or curves.last < low * curves.best))
         or max(finite(losses), default=0.0) >= enormous
         or not finite(curves.train_sum[-1:])
@@ -184,6 +187,7 @@ def lr_too_high(
         return None
     return Hit(
         values={
+            "case": "dead" if dead else None,
             "lr": top,
             "limit": limit,
             "optimizer": optimizer,
@@ -194,7 +198,10 @@ def lr_too_high(
         fixes=(
             Fix(
                 "lower_lr",
-                {"lr0": float(f"{top / 10:.1g}"), "optimizer": optimizer if optimizer.lower() != "auto" else "SGD"},
+                {
+                    "lr0": float(f"{min(top / 10, limit / 5):.1g}"),
+                    "optimizer": optimizer if optimizer.lower() != "auto" else "SGD",
+                },
             ),
             Fix("auto", {"optimizer": "auto"}),
         ),
