@@ -11,8 +11,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from bench_faults_list import FAULTS, HEALTHY, PEER_FAULTS, Fault, known  # noqa: E402
-from bench_faults_run import ROOT, NotRunError, Place, data_stage, judge, train  # noqa: E402
+from bench_faults_list import FAULTS, HEALTHY, PEER_FAULTS, Fault, known
+from bench_faults_run import ROOT, NotRunError, Place, data_stage, judge, train
 
 
 def main() -> int:
@@ -84,7 +84,11 @@ def table(rows: list[Fault], place: Place) -> int:
         counts[fault.healthy][0] += result["right"]
         counts[fault.healthy][1] += 1
         why = f"; must not: {', '.join(result['forbidden'])}" if result["forbidden"] else ""
-        if not fault.healthy and fault.right[0].startswith("data.") and not set(fault.right) & set(result["data_stage"]):
+        if (
+            not fault.healthy
+            and fault.right[0].startswith("data.")
+            and not set(fault.right) & set(result["data_stage"])
+        ):
             why += f"; data stage said {', '.join(result['data_stage']) or 'nothing'}"
         word = "right" if result["right"] else f"wrong{why}"
         print(f"| {fault.name} | {wanted} | {result['first']} | {word} | {result['seconds']:.0f} |")

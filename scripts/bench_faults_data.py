@@ -92,7 +92,9 @@ def _bars(target: Path, row: Callable[[Sequence[tuple[float, float]]], str], ext
                 middle = np.array([40 + 80 * (quarter % 2), 40 + 80 * (quarter // 2)]) + rng.integers(-6, 7, 2)
                 angle, length, width = rng.uniform(-np.pi, np.pi), rng.uniform(24, 32), rng.uniform(9, 13)
                 along, across = (np.array([np.cos(a), np.sin(a)]) for a in (angle, angle + np.pi / 2))
-                corners = [middle + s * length * along + t * width * across for s, t in ((1, 1), (1, -1), (-1, -1), (-1, 1))]
+                corners = [
+                    middle + s * length * along + t * width * across for s, t in ((1, 1), (1, -1), (-1, -1), (-1, 1))
+                ]
                 draw.polygon([tuple(c) for c in corners], fill=tuple(int(c) for c in rng.integers(170, 256, 3)))
                 tip = middle + 0.7 * length * along
                 draw.ellipse([*(tip - 6), *(tip + 6)], fill=(10, 10, 10))
@@ -130,26 +132,6 @@ def classify(target: Path) -> None:
             image.save(folder / f"{number:04d}.png")
 
 
-SETS: dict[str, Callable[[Path], None]] = {
-    "demo": lambda target: subset(target, 240, 60),
-    "demo_seg": lambda target: subset(target, 240, 60, task="segment"),
-    "small": lambda target: subset(target, 120, 40),
-    "huge": enlarged(4000, 3000, 104, 26),
-    "photos": enlarged(2592, 1944, 120, 26),
-    "nan_labels": changed(lambda n, row: [row[0], "nan", *row[2:]] if n % 5 == 0 else row),
-    "pixels": changed(pixels),
-    "class_ids": changed(lambda n, row: ["7" if n % 10 == 0 else row[0], *row[1:]]),
-    "empty": changed(lambda n, row: []),
-    "train_is_val": train_is_val,
-    "val_5": lambda target: subset(target, 120, 5),
-    "train_20": lambda target: subset(target, 20, 40),
-    "heavy_val": lambda target: heavy_val(target),
-    "pose": lambda target: _bars(target, _pose, "kpt_shape: [2, 3]\nflip_idx: [0, 1]\n"),
-    "obb": lambda target: _bars(target, _obb, ""),
-    "classify": classify,
-}
-
-
 def heavy_val(target: Path) -> None:
     """Far more images to validate on than to train on; 104 training images, so that their number is no fault."""
     subset(target, 240, 60)
@@ -172,3 +154,23 @@ def with_flip(path: Path) -> None:
         return
     with Image.open(path) as image:
         image.transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(copy, quality=92)
+
+
+SETS: dict[str, Callable[[Path], None]] = {
+    "demo": lambda target: subset(target, 240, 60),
+    "demo_seg": lambda target: subset(target, 240, 60, task="segment"),
+    "small": lambda target: subset(target, 120, 40),
+    "huge": enlarged(4000, 3000, 104, 26),
+    "photos": enlarged(2592, 1944, 120, 26),
+    "nan_labels": changed(lambda n, row: [row[0], "nan", *row[2:]] if n % 5 == 0 else row),
+    "pixels": changed(pixels),
+    "class_ids": changed(lambda n, row: ["7" if n % 10 == 0 else row[0], *row[1:]]),
+    "empty": changed(lambda n, row: []),
+    "train_is_val": train_is_val,
+    "val_5": lambda target: subset(target, 120, 5),
+    "heavy_val": heavy_val,
+    "train_20": lambda target: subset(target, 20, 40),
+    "pose": lambda target: _bars(target, _pose, "kpt_shape: [2, 3]\nflip_idx: [0, 1]\n"),
+    "obb": lambda target: _bars(target, _obb, ""),
+    "classify": classify,
+}

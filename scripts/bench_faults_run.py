@@ -18,7 +18,7 @@ from bench_faults_list import NEVER, Fault, known
 ROOT = Path(__file__).resolve().parent.parent
 DIAG = Path(sys.executable).with_name("diag")
 INJECT = ROOT / "scripts" / "bench_faults_inject"
-LIMIT_S = 600
+LIMIT_S = 1800
 WEIGHTS = known()["healthy_detect"]
 """The training whose weights other rows start from."""
 
@@ -132,7 +132,9 @@ def surrounded(fault: Fault, place: Place, env: dict[str, str]) -> Iterator[list
             case "disk" | "readonly":
                 small = place.keep / "mount"
                 small.mkdir(exist_ok=True)
-                _allowed(["mount", "-t", "tmpfs", "-o", f"size={value if kind == 'disk' else '1m'}", "tmpfs", str(small)])
+                _allowed(
+                    ["mount", "-t", "tmpfs", "-o", f"size={value if kind == 'disk' else '1m'}", "tmpfs", str(small)]
+                )
                 stack.callback(subprocess.run, ["umount", "-l", str(small)], check=False)
                 if kind == "readonly":
                     _allowed(["mount", "-o", "remount,ro", str(small)])
@@ -167,7 +169,7 @@ def _group(controller: str, limit: float) -> Iterator[Path]:
     try:
         if controller == "cpu":
             text = f"{int(limit * 100000)} 100000"
-            files = {"cpu.max": text} if unified else {"cpu.cfs_quota_us": text.split()[0]}
+            files = {"cpu.max": text} if unified else {"cpu.cfs_quota_us": text.split(maxsplit=1)[0]}
         else:
             files = {"memory.max" if unified else "memory.limit_in_bytes": str(int(limit))}
         for name, text in files.items():

@@ -1,7 +1,7 @@
 """Five faults and their healthy twins: diag on its run directory, and every tool on Ultralytics' own files alone.
 
-Ultralytics' own files are results.csv, args.yaml and the console. A peer is right when one of its sentences speaks of the
-cause (`CAUSES`, written down before any run); its words are printed, so that everybody can judge for themselves.
+Ultralytics' own files are results.csv, args.yaml and the console. A peer is right when one of its sentences speaks of
+the cause (`CAUSES`, written down before any run); its words are printed, so that everybody can judge for themselves.
 """
 
 import json
@@ -22,7 +22,8 @@ CAUSES = {
     "five_leak": r"host memory|RAM|memory (?:leak|grow|rise)",
     "five_nan": r"learning rate|diverge",
     "five_lr1": r"diverge|unstable|learning rate|explod|grew to",
-    "five_lr0": r"learning rate.{0,30}(?:low|zero|tiny|stuck|small|never)|raise.{0,20}learning rate|lr.{0,10}too (?:low|small)",
+    "five_lr0": r"learning rate.{0,30}(?:low|zero|tiny|stuck|small|never)"
+    r"|raise.{0,20}learning rate|lr.{0,9}too (?:low|small)",
 }
 OPPOSITE = {"five_lr0": r"lower the (?:lr|learning rate)|learning rate.{0,20}too high"}
 EPOKIO = """
@@ -34,7 +35,8 @@ folder = Path(sys.argv[1])
 found = analyze(folder)
 notes = [("warning", f"{seen} {todo}") for seen, todo in found.notes] if found else []
 log = folder / "console.log"
-notes += [("error", d.get("title", "") + ". " + d.get("fix", "")) for d in diagnose(log.read_text())] if log.exists() else []
+errors = diagnose(log.read_text()) if log.exists() else []
+notes += [("error", d.get("title", "") + ". " + d.get("fix", "")) for d in errors]
 print(json.dumps(notes))
 """
 
@@ -93,7 +95,11 @@ def _right(fault: Fault, tool: str, said: list[tuple[str, str]]) -> bool:
 def native(run_dir: Path, target: Path) -> Path:
     """A folder with only what Ultralytics wrote itself."""
     target.mkdir()
-    for path in (run_dir / "ultralytics" / "results.csv", run_dir / "ultralytics" / "args.yaml", run_dir / "console.log"):
+    for path in (
+        run_dir / "ultralytics" / "results.csv",
+        run_dir / "ultralytics" / "args.yaml",
+        run_dir / "console.log",
+    ):
         if path.exists():
             shutil.copy(path, target / path.name)
     return target
@@ -102,7 +108,10 @@ def native(run_dir: Path, target: Path) -> Path:
 def epokio(venv: Path | None, path: Path) -> list[tuple[str, str]]:
     """The notes of epokio on a run folder and the errors that it knows in its console."""
     done = subprocess.run(
-        [str(venv / "bin" / "python") if venv else "", "-c", EPOKIO, str(path)], capture_output=True, text=True, check=False
+        [str(venv / "bin" / "python") if venv else "", "-c", EPOKIO, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         return [(f"failed: {done.stderr.strip()[-100:]}", "error")]
@@ -126,6 +135,6 @@ def runmedic(venv: Path | None, path: Path) -> list[tuple[str, str]]:
         for run in document if isinstance(document, list) else document.get("runs", [document]):
             for finding in run.get("findings", []):
                 causes = finding.get("causes") or []
-                text = f"{finding.get('title') or finding.get('summary') or finding.get('check')}. {' '.join(map(str, causes))}"
+                text = f"{finding.get('title') or finding.get('check')}. {' '.join(map(str, causes))}"
                 found.append((text, str(finding.get("severity", "warning"))))
     return found

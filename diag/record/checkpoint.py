@@ -25,7 +25,7 @@ def timed(report: Callable[[int, int], None]) -> Iterator[None]:
             ns += time.monotonic_ns() - start
             size += len(data)
 
-    Path.write_bytes = write_bytes  # type: ignore[method-assign]
+    Path.write_bytes = write_bytes  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:

@@ -81,8 +81,8 @@ def rect(args: TrainArgs | None, console: Console | None, curves: Curves | None,
 def frozen_untrained(args: TrainArgs, log: TrainLog | None, *, max_share: float = 0.5) -> Verdict:
     """Layers are frozen that no pretrained weights were loaded into: they stay as random as they began.
 
-    freeze= is for fine-tunes (docs.ultralytics.com, "Transfer learning with frozen layers"). Weights that fit in part only
-    leave the rest random, too. max_share: of the tensors were transferred at most.
+    freeze= is for fine-tunes (docs.ultralytics.com, "Transfer learning with frozen layers"). Weights that fit in part
+    only leave the rest random, too. max_share: of the tensors were transferred at most.
     """
     freeze = args.get("freeze")
     layers = len(freeze) if isinstance(freeze, (list, tuple)) else freeze
@@ -92,7 +92,13 @@ def frozen_untrained(args: TrainArgs, log: TrainLog | None, *, max_share: float 
     if not from_scratch(args) and not (of and got < max_share * of):
         return None
     return Hit(
-        values={"layers": layers, "model": str(args.get("model", "")), "case": "part" if of else None, "got": got, "of": of},
+        values={
+            "layers": layers,
+            "model": str(args.get("model", "")),
+            "case": "part" if of else None,
+            "got": got,
+            "of": of,
+        },
         fixes=(Fix("none", {"freeze": None}), Fix("pretrained", pretrained(args))),
         evidence=(Source(_FILE, text=f"freeze: {freeze}"),),
     )

@@ -37,9 +37,9 @@ def ram_growth(
     min_growth_mib, min_share: a healthy trainer on the CPU moves by tens of MiB (own recordings); the leak of the
     published comparison was 40 MiB a step. min_signal: growth against the scatter around the line.
     min_half: both halves of the time must rise at least half as fast as the whole, so that a plateau is no leak.
-    steep_seconds, steep_points: who keeps tensors of every step needs no minute to be seen. steep_growth_mib, steep_share,
-    steep_half: half a GiB and a third of what was there, about as fast in both halves; the buffers of a healthy start
-    (mosaic: batch x 8 images) are smaller and fill once.
+    steep_seconds, steep_points: who keeps tensors of every step needs no minute to be seen. steep_growth_mib,
+    steep_share, steep_half: half a GiB and a third of what was there, about as fast in both halves; the buffers of a
+    healthy start (mosaic: batch x 8 images) are smaller and fill once.
     """
     candidates = {name: counters.series.get(f"rss_{name}_bytes") for name in ("main", "workers")}
     crew = counters.series.get("workers")

@@ -66,8 +66,8 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
 def val_nan(curves: Curves, args: TrainArgs | None, console: Console | None) -> Verdict:
     """Only validation losses are NaN: half-precision validation, training is healthy.
 
-    Not on the CPU, which validates in full precision (engine/validator.py), nor where training losses are zero: there the
-    model itself is broken.
+    Not on the CPU, which validates in full precision (engine/validator.py), nor where training losses are zero: there
+    the model itself is broken.
     """
     return _val_only(curves, args, console, math.isnan)
 
@@ -78,7 +78,9 @@ def val_inf(curves: Curves, args: TrainArgs | None, console: Console | None) -> 
     return _val_only(curves, args, console, math.isinf)
 
 
-def _val_only(curves: Curves, args: TrainArgs | None, console: Console | None, test: Callable[[float], bool]) -> Verdict:
+def _val_only(
+    curves: Curves, args: TrainArgs | None, console: Console | None, test: Callable[[float], bool]
+) -> Verdict:
     if not curves.val:
         return Skip("no_losses")
     rows = sorted({i for values in curves.val.values() for i, v in enumerate(values, 1) if test(v)})

@@ -149,8 +149,8 @@ def checkpoint_heavy_own(
     """Writing checkpoints to the disk takes a large share; the time to pack them is not counted, that is the CPU's.
 
     max_share: of the time after start-up, as for checkpoints of other tools; high from high_share on, as for the
-    loader. Writing a nano checkpoint into the page cache takes some 10 ms (own recordings), on a tiny set too. min_wall_s:
-    shorter runs are too small to say.
+    loader. Writing a nano checkpoint into the page cache takes some 10 ms (own recordings), on a tiny set too.
+    min_wall_s: shorter runs are too small to say.
     """
     wall = ledger.wall_s - ledger.seconds.get(Stage.STARTUP, 0.0)
     if wall < min_wall_s:

@@ -1,6 +1,7 @@
 """Faults put into a training from outside: Python imports this at its start when the folder is on PYTHONPATH.
 
-`BENCH_FAULT` names them, `name=value` separated by spaces. Only the process that trains is touched, and nothing of diag.
+`BENCH_FAULT` names them, `name=value` separated by spaces. Only the process that trains is touched, and nothing of
+diag.
 """
 
 import os
@@ -44,7 +45,9 @@ def after(name: str, change: Callable[[Any], None]) -> None:
     sys.meta_path.insert(0, Finder())  # type: ignore[arg-type]
 
 
-def wrap(owner: Any, name: str, before: Callable[..., None] | None = None, after: Callable[..., None] | None = None) -> None:
+def wrap(
+    owner: Any, name: str, before: Callable[..., None] | None = None, after: Callable[..., None] | None = None
+) -> None:
     """Let a method do something before or after itself, with its own arguments."""
     original = getattr(owner, name)
 
@@ -86,7 +89,7 @@ def slow_save(pathlib: Any) -> None:
     wrap(pathlib.Path, "write_bytes", before=wait)
 
 
-def in_trainer(module: Any) -> None:  # noqa: PLR0912, PLR0915 # one flat case per fault
+def in_trainer(module: Any) -> None:  # one flat case per fault
     """What is done to Ultralytics' trainer."""
     import torch
     from ultralytics.utils.callbacks.base import default_callbacks
@@ -125,9 +128,17 @@ def in_trainer(module: Any) -> None:  # noqa: PLR0912, PLR0915 # one flat case p
     for fault in FAULTS:
         match fault:
             case "workers":  # on the CPU Ultralytics sets 0, whatever is asked
-                wrap(trainer_class, "__init__", after=lambda self, *_, **__: setattr(self.args, "workers", int(number("workers"))))
+                wrap(
+                    trainer_class,
+                    "__init__",
+                    after=lambda self, *_, **__: setattr(self.args, "workers", int(number("workers"))),
+                )
             case "pin":
-                wrap(trainer_class, "__init__", after=lambda *_, **__: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
+                wrap(
+                    trainer_class,
+                    "__init__",
+                    after=lambda *_, **__: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
+                )
             case "leak":
                 on("on_train_batch_end", leak)
             case "graph":

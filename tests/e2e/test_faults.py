@@ -1,21 +1,17 @@
 """A few of the faults of scripts/bench-faults, so that the benchmark can't rot: real trainings, named right."""
 
+import importlib
 import sys
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 
 from diag import settings
 
 sys.path.insert(0, str(settings.ROOT / "scripts"))
-
-
-@pytest.fixture(scope="module")
-def bench() -> ModuleType:
-    import bench_faults_run
-
-    return bench_faults_run
+rows: Any = importlib.import_module("bench_faults_list")
+bench: Any = importlib.import_module("bench_faults_run")
 
 
 @pytest.fixture(scope="module")
@@ -29,37 +25,31 @@ def keep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["slow_storage", "lr_1e-12", "class_ids", "healthy_classify"])
 def test_what_was_injected_is_named_and_nothing_else_is_blamed(
-    bench: ModuleType, keep: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    keep: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bench_faults_list import known
-
     for variable in ("PYTEST_CURRENT_TEST", "PYTEST_VERSION"):
         monkeypatch.delenv(variable, raising=False)
-    fault, place = known()[name], bench.Place(keep)
+    fault, place = rows.known()[name], bench.Place(keep)
     bench.train(fault, place)
     result = bench.judge(fault, place)
     log = (keep / "logs" / f"{name}.log").read_text(errors="replace")
     assert result["right"], f"{result}\n{log[-3000:]}"
 
 
-def test_a_claim_that_must_not_be_made_or_a_second_place_is_not_right(bench: ModuleType) -> None:
-    from bench_faults_list import Fault
-
-    fault = Fault("x", "", ("train.lr_stuck",), ("num.lr_too_high",))
+def test_a_claim_that_must_not_be_made_or_a_second_place_is_not_right() -> None:
+    fault = rows.Fault("x", "", ("train.lr_stuck",), ("num.lr_too_high",))
     assert bench.verdict(fault, [("train.lr_stuck", "high")])["right"]
     assert not bench.verdict(fault, [("train.undertrained", "medium"), ("train.lr_stuck", "high")])["right"]
     assert not bench.verdict(fault, [("train.lr_stuck", "high"), ("num.lr_too_high", "low")])["right"]
     assert not bench.verdict(fault, [])["right"]
-    healthy = Fault("y", "", (), healthy=True)
+    healthy = rows.Fault("y", "", (), healthy=True)
     assert bench.verdict(healthy, [("train.converged_ok", "info")])["right"]
     assert not bench.verdict(healthy, [("data.image_extreme", "low")])["right"]
 
 
 def test_every_expectation_is_an_id_of_the_catalog() -> None:
-    from bench_faults_list import NEVER, known
-
     ids = {line.split("\t")[0] for line in (settings.CONFIGS / "findings.tsv").read_text().splitlines()}
-    for fault in known().values():
-        assert {*fault.right, *fault.wrong, *NEVER} <= ids, fault.name
+    for fault in rows.known().values():
+        assert {*fault.right, *fault.wrong, *rows.NEVER} <= ids, fault.name
         assert not set(fault.right) & set(fault.wrong), fault.name
         assert fault.healthy != bool(fault.right), fault.name
