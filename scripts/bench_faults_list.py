@@ -112,9 +112,9 @@ FAULTS = (
     Fault("train_is_val", "val: images/train", ("data.val_equals_train", "data.train_val_leak"),
           (*RATE, "data.no_labels", "data.val_too_small"), SPEED, data="train_is_val"),
     Fault("val_5", "five validation images", ("data.val_too_small",), (*RATE, "data.no_labels"), SPEED, data="val_5"),
-    Fault("overfit_20", "20 training images, 60 epochs", ("train.overfit", "data.train_too_small"),
+    Fault("overfit_20", "20 training images, 30 epochs", ("train.overfit", "data.train_too_small"),
           (*RATE, "data.no_labels", "train.converged_ok"),
-          (*SPEED[:3], "epochs=60", *SPEED[4:], "mosaic=0", "scale=0", "translate=0"), data="train_20"),
+          (*SPEED[:3], "epochs=30", *SPEED[4:], "mosaic=0", "scale=0", "translate=0"), data="train_20"),
     Fault("too_few_epochs", "six epochs from scratch", ("train.undertrained",),
           (*RATE, *DATA, "train.not_learning", "train.converged_ok"),
           (*FULL[:3], "epochs=6", *FULL[4:7], "plots=False"),
@@ -136,8 +136,10 @@ FAULTS = (
     Fault("killed", "SIGKILL after the third epoch", ("train.incomplete",),
           ("mem.ram_oom_killed", "num.nan_loss", "train.undertrained", *RATE), LEARN, inject="kill=3"),
     Fault("resumed", "killed by SIGKILL and resumed with resume=True (Ultralytics' own files)", ("train.resumed",),
-          ("train.incomplete", "train.mixed_runs", "train.resume_fresh_lr", "train.lr_restart", *RATE), FULL,
-          inject="kill=6", command="plain_resume", data="demo"),
+          ("train.incomplete", "train.mixed_runs", "train.resume_fresh_lr", "train.lr_restart", *RATE),
+          ("batch=16", "nbs=16", "optimizer=AdamW", "lr0=0.0005", "warmup_bias_lr=0.0005", "warmup_epochs=1",
+           "imgsz=96", "epochs=10", "close_mosaic=4", "plots=False", "model=WEIGHTS"),
+          inject="kill=6", command="plain_resume"),
 )  # fmt: skip
 
 _TUNE = ("imgsz=96", "epochs=10", "close_mosaic=4", "plots=False", "model=WEIGHTS")

@@ -80,6 +80,7 @@ def train(fault: Fault, place: Place) -> float:
 def _plain(words: Sequence[str], folder: Path, env: dict[str, str], *, resume: bool) -> None:
     """Ultralytics without diag, its console in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
+    env = {**env, "YOLO_OFFLINE": "true", "YOLO_CONFIG_DIR": str(folder.parent.parent / "cache" / "plain")}
     with (folder / "console.log").open("ab") as log:
         script = str(ROOT / "scripts" / "bench_plain.py")
         call([sys.executable, script, str(folder), "resume" if resume else "new", *words], env, log)

@@ -1,7 +1,9 @@
 """Stage `train`: Ultralytics in a child process, its output shown and kept, its end explained."""
 
 import contextlib
+import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from diag.stages.progress import Progress, read_progress
 WHAT = "train, and record where every second goes"
 
 SUMMARY_EVERY_S = 10.0
+RESERVE_BYTES = 128 * 1024
+"""Kept back while training, so that on a full disk there is room to write down how it ended."""
 
 
 def run(context: Context) -> StageResult:
@@ -37,6 +41,8 @@ def run(context: Context) -> StageResult:
         hang.tell(context)
 
     env = child_env(context.workspace, context.stopper)
+    reserve = context.run_dir / ".reserve"
+    reserve.write_bytes(os.urandom(RESERVE_BYTES))  # no file system makes that smaller
     counters = CountersProcess(context.run_dir, env)
     try:
         ended = run_child(
@@ -52,6 +58,8 @@ def run(context: Context) -> StageResult:
         )
     finally:
         counters.stop()
+        reserve.unlink(missing_ok=True)
+    _write_rest(context.run_dir / "console.log", ended.unwritten)
     stall = read_stalls(context.run_dir / "trace" / "counters.jsonl")
     cause = _cause(ended.cause, stall)
     context.facts["exit_cause"] = cause
@@ -108,6 +116,13 @@ def _cause(cause: ExitCause, stall: Stalls | None) -> ExitCause:
         return cause
     detail = f"hung for {stall.longest_s:.0f} s after step {stall.step} and was ended (DIAG_STALL_ABORT=1)"
     return ExitCause("stalled", cause.code, cause.signal, detail, "stall.txt")
+
+
+def _write_rest(console: Path, lines: Sequence[str]) -> None:
+    """The last lines that found no room, now that there is some again."""
+    if lines:
+        with contextlib.suppress(OSError), console.open("a", encoding="utf-8") as file:
+            file.write("\n" + "".join(f"{line}\n" for line in lines))
 
 
 def _drop_empty(path: Path) -> None:
