@@ -146,7 +146,8 @@ _TUNE = ("imgsz=96", "epochs=10", "close_mosaic=4", "plots=False", "model=WEIGHT
 _ADAM = ("optimizer=AdamW", "lr0=0.0005", "warmup_bias_lr=0.0005", "warmup_epochs=1")
 _BARS = ("imgsz=64", "batch=16", "nbs=16", "epochs=20", *FULL[4:])
 HEALTHY = (
-    Fault("healthy_detect", "detect from scratch on the demo set", (), words=FULL, data="demo", healthy=True),
+    Fault("healthy_detect", "detect from scratch on the demo set", (),
+          words=(*FULL[:3], "epochs=18", *FULL[4:], "cos_lr=True"), data="demo", healthy=True),
     Fault("healthy_finetune", "detect from pretrained weights, batch 16", (),
           words=("batch=16", "nbs=16", *_ADAM, *_TUNE), healthy=True),
     Fault("healthy_sgd", "the same with SGD, batch 32, seed 3", (),
