@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from bench_faults_data import dataset
 from bench_faults_list import NEVER, Fault, known
 
 ROOT = Path(__file__).resolve().parent.parent
-DIAG = Path(sys.executable).with_name("diag")
+BIN = Path(os.environ.get("VENV") or ROOT / ".venv") / "bin"
+DIAG = BIN / "diag"
 INJECT = ROOT / "scripts" / "bench_faults_inject"
 LIMIT_S = 1800
 WEIGHTS = known()["healthy_detect"]
@@ -83,7 +83,7 @@ def _plain(words: Sequence[str], folder: Path, env: dict[str, str], *, resume: b
     env = {**env, "YOLO_OFFLINE": "true", "YOLO_CONFIG_DIR": str(folder.parent.parent / "cache" / "plain")}
     with (folder / "console.log").open("ab") as log:
         script = str(ROOT / "scripts" / "bench_plain.py")
-        call([sys.executable, script, str(folder), "resume" if resume else "new", *words], env, log)
+        call([str(BIN / "python"), script, str(folder), "resume" if resume else "new", *words], env, log)
 
 
 def call(command: Sequence[str], env: dict[str, str], log: IO[bytes]) -> None:

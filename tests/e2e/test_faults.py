@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def test_what_was_injected_is_named_and_nothing_else_is_blamed(
     for variable in ("PYTEST_CURRENT_TEST", "PYTEST_VERSION"):
         monkeypatch.delenv(variable, raising=False)
     fault, place = rows.known()[name], bench.Place(keep)
+    fault = replace(fault, words=tuple(word.replace("epochs=8", "epochs=5") for word in fault.words))
     bench.train(fault, place)
     result = bench.judge(fault, place)
     log = (keep / "logs" / f"{name}.log").read_text(errors="replace")
