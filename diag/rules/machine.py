@@ -94,12 +94,13 @@ def ram_growth(
 
 
 @rule("speed.loader_single_core@own", Severity.CRITICAL)
-def loader_single_core(counters: Counters, *, min_used: float = 0.7) -> Verdict:
+def loader_single_core(counters: Counters, *, min_used: float = 0.7, min_pressure: float = 0.25) -> Verdict:
     """Something in the training bound it, or its loader workers, to one core, though more were given.
 
     OpenMP does it at import (KMP_AFFINITY, GOMP_CPU_AFFINITY), and children inherit it (pytorch#99625, yolov5#3319).
     Given is what the watching process may run on, which the training can't have bound. With workers theirs counts: a
-    trainer on one core feeds a GPU well. min_used: of that core is busy; below it nobody waits for it: low.
+    trainer on one core feeds a GPU well. min_used: of that core is busy, or else min_pressure: tasks wait for a CPU for a quarter of
+    the time (others may have taken it); below both nobody waits for it: low.
     """
     given, crew = counters.series.get("cpus_given"), counters.series.get("cpus_workers")
     bound = crew or counters.series.get("cpus_main")
@@ -108,6 +109,8 @@ def loader_single_core(counters: Counters, *, min_used: float = 0.7) -> Verdict:
     if given.last < 2 or bound.last > 1:
         return None
     used = _mean(counters.series.get("cpu_tree_s_per_s"))
+    pressure = _mean(counters.series.get("psi_cpu_some_s_per_s"))
+    idle = used is not None and used < min_used and (pressure or 0.0) < min_pressure
     workers = counters.series.get("workers")
     return Hit(
         values={
@@ -118,7 +121,7 @@ def loader_single_core(counters: Counters, *, min_used: float = 0.7) -> Verdict:
         },
         fixes=(Fix("affinity"), Fix("check")),
         evidence=(Source(counters.file, text=f"cpus_{'workers' if crew else 'main'} 1, cpus_given {given.last:.0f}"),),
-        severity=Severity.LOW if used is not None and used < min_used else None,
+        severity=Severity.LOW if idle else None,
     )
 
 
