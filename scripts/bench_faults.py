@@ -38,7 +38,7 @@ def main() -> int:
     if args.peers:
         from bench_peers import compare
 
-        return compare(place, args.venv)
+        return compare(place, args.venv, only_judge=args.judge)
     rows = [known()[name] for name in args.only] if args.only else [*FAULTS, *HEALTHY]
     for number, fault in enumerate(rows, 1):
         one(fault, place, again=args.again, only_judge=args.judge, progress=f"{number}/{len(rows)}")

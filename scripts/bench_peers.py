@@ -14,18 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench_faults import one
-from bench_faults_list import PEER_FAULTS, Fault
+from bench_faults_list import FIVE, Fault, known
 from bench_faults_run import Place, analyze, verdict
 
 CAUSES = {
-    "five_slow": r"data ?load|loader|input.bound|data wait|storage|dis[ck] read|I/O",
-    "five_leak": r"host memory|RAM|memory (?:leak|grow|rise)",
+    "slow_storage": r"data ?load|loader|input.bound|data wait|storage|dis[ck] read|I/O",
+    "ram_leak": r"host memory|RAM|memory (?:leak|grow|rise)",
     "five_nan": r"learning rate|diverge",
     "five_lr1": r"diverge|unstable|learning rate|explod|grew to",
-    "five_lr0": r"learning rate.{0,30}(?:low|zero|tiny|stuck|small|never)"
+    "lr_1e-12": r"learning rate.{0,30}(?:low|zero|tiny|stuck|small|never)"
     r"|raise.{0,20}learning rate|lr.{0,9}too (?:low|small)",
 }
-OPPOSITE = {"five_lr0": r"lower the (?:lr|learning rate)|learning rate.{0,20}too high"}
+OPPOSITE = {"lr_1e-12": r"lower the (?:lr|learning rate)|learning rate.{0,20}too high"}
 EPOKIO = """
 import json, sys
 from pathlib import Path
@@ -41,10 +41,12 @@ print(json.dumps(notes))
 """
 
 
-def compare(place: Place, venv: Path | None) -> int:
+def compare(place: Place, venv: Path | None, *, only_judge: bool) -> int:
     """Train what is missing, print the table; 1 unless all five are right and nothing is said of the twins."""
-    for number, fault in enumerate(PEER_FAULTS, 1):
-        one(fault, place, again=False, only_judge=False, progress=f"{number}/{len(PEER_FAULTS)}")
+    rows = [known()[name] for name in FIVE]
+    for number, fault in enumerate(rows, 1):
+        one(fault, place, again=False, only_judge=only_judge, progress=f"{number}/{len(rows)}")
+    rows = [fault for fault in rows if place.run_dir(fault).exists() and place.result(fault).exists()]
     tools: dict[str, Callable[[Path], list[tuple[str, str]]] | str] = {"diag, Ultralytics' files": analyze}
     for name, package, call in (("epokio 0.9.5", "epokio", epokio), ("runmedic 0.1.1", "runmedic", runmedic)):
         there = venv is not None and any(venv.glob(f"lib/python*/site-packages/{package}/__init__.py"))
@@ -52,7 +54,7 @@ def compare(place: Place, venv: Path | None) -> int:
     print("| training | diag, run directory | " + " | ".join(tools) + " |\n| :-- |" + " :-- |" * (len(tools) + 1))
     scores = dict.fromkeys(["diag", *tools], 0)
     false = dict.fromkeys(["diag", *tools], 0)
-    for fault in PEER_FAULTS:
+    for fault in rows:
         own = verdict(fault, analyze(place.run_dir(fault)))
         loud = [id for id, severity in own["found"] if severity != "info"]
         scores["diag"] += own["right"] and not fault.healthy
@@ -70,7 +72,7 @@ def compare(place: Place, venv: Path | None) -> int:
                 false[name] += fault.healthy and bool(said)
                 cells.append(_cell(right, "; ".join(text for text, _ in said)[:150].replace("|", "/") or "nothing"))
         print(f"| {fault.name}: {fault.what} | " + " | ".join(cells) + " |")
-    faults = sum(not f.healthy for f in PEER_FAULTS)
+    faults = sum(not f.healthy for f in rows)
     line = [f"{scores[n]} of {faults}, {false[n]} false" for n in ("diag", *tools)]
     print("| **right cause, false alarms** | " + " | ".join(line) + " |")
     return 0 if scores["diag"] == faults and not false["diag"] else 1
