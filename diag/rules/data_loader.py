@@ -41,8 +41,8 @@ def path_mismatch(
     """Labels are not found because of the folder layout.
 
     They are looked for by replacing the last /images/ of a path with /labels/. yolov5#13610, #11085: images are
-    read, not one label is, and either label files exist elsewhere or no image path has an images folder. Images that are
-    left out as corrupt had their labels read; and where the set was audited, the audit says.
+    read, not one label is, and either label files exist elsewhere or no image path has an images folder. Images that
+    are left out as corrupt had their labels read; and where the set was audited, the audit says.
     """
     if dataset is not None:
         return None

@@ -32,9 +32,10 @@ def val_gap(
 
     Ratio alone says little (augmentation moves it, the YOLOv9 repository scales validation losses): the
     validation loss has also fallen by less than max_val_fall of its start while the training loss fell by
-    train_fall or more, and the score ended below max_score. min_steps: optimizer steps, where they are known; the running
-    statistics of BatchNorm (momentum 0.03) and the average of the weights with which validation works lag behind in the
-    first hundreds. min_score: a score that never rose at all is train.map_stuck or train.not_learning. ratio: no healthy one of 96 public runs had more
+    train_fall or more, and the score ended below max_score. min_steps: optimizer steps, where they are known; the
+    running statistics of BatchNorm (momentum 0.03) and the average of the weights with which validation works lag
+    behind in the first hundreds. min_score: a score that never rose is train.map_stuck or train.not_learning.
+    ratio: no healthy one of 96 public runs had more
     than 1.5; high_ratio: high from there on.
     """
     if curves.rows < min_epochs:

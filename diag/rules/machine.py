@@ -99,8 +99,8 @@ def loader_single_core(counters: Counters, *, min_used: float = 0.7, min_pressur
 
     OpenMP does it at import (KMP_AFFINITY, GOMP_CPU_AFFINITY), and children inherit it (pytorch#99625, yolov5#3319).
     Given is what the watching process may run on, which the training can't have bound. With workers theirs counts: a
-    trainer on one core feeds a GPU well. min_used: of that core is busy, or else min_pressure: tasks wait for a CPU for a quarter of
-    the time (others may have taken it); below both nobody waits for it: low.
+    trainer on one core feeds a GPU well. min_used: of that core is busy, or else min_pressure: tasks
+    wait for a CPU for a quarter of the time (others may have taken it); below both nobody waits for it: low.
     """
     given, crew = counters.series.get("cpus_given"), counters.series.get("cpus_workers")
     bound = crew or counters.series.get("cpus_main")

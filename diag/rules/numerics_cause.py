@@ -153,8 +153,8 @@ def lr_too_high(
     0.002 for AdamW and 0.01 for SGD, and of 159 public runs only Adam at 0.01 and more diverged clearly.
     growth: the later training loss over its minimum; low: the score is below this share of its best (or never
     rises above 0.05); enormous: a loss that no healthy start shows. Losses of exactly zero are no success: the outputs
-    are beyond all numbers, and no box is assigned to them any more. absurd: times the limit; broken losses at such a rate
-    need no min_epochs to be judged. A rate of about zero can never be meant.
+    are beyond all numbers, and no box is assigned to them any more. absurd: times the limit; broken losses at such a
+    rate need no min_epochs to be judged. A rate of about zero can never be meant.
     """
     lrs = finite(curves.lr)
     top = max(lrs, default=math.nan)
