@@ -167,9 +167,10 @@ HEALTHY = (
     Fault("healthy_pose", "pose from scratch", (), words=(*_BARS, "model=yolo11n-pose.yaml"), data="pose",
           healthy=True),
     Fault("healthy_obb", "obb from scratch", (), words=(*_BARS, "model=yolo11n-obb.yaml"), data="obb", healthy=True),
-    Fault("healthy_classify", "classify from scratch", (),
-          words=("imgsz=64", "batch=16", "nbs=16", "epochs=15", "optimizer=AdamW", "lr0=0.002", "warmup_epochs=1",
-                 "plots=False", "model=yolo11n-cls.yaml"), data="classify", healthy=True),
+    Fault("healthy_classify", "classify from scratch, light augmentation", (),
+          words=("imgsz=64", "batch=16", "nbs=16", "epochs=20", "optimizer=AdamW", "lr0=0.002", "warmup_epochs=1",
+                 "plots=False", "cos_lr=True", "auto_augment=None", "erasing=0.0", "model=yolo11n-cls.yaml"),
+          data="classify", healthy=True),
 )  # fmt: skip
 
 _TWIN = ("imgsz=96", "batch=16", "nbs=16", "epochs=8", "warmup_epochs=1", "plots=False")

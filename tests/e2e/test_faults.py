@@ -24,7 +24,7 @@ def keep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["slow_storage", "lr_1e-12", "class_ids", "healthy_classify"])
+@pytest.mark.parametrize("name", ["slow_storage", "lr_1e-12", "class_ids", "five_twin"])
 def test_what_was_injected_is_named_and_nothing_else_is_blamed(
     keep: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
