@@ -59,7 +59,7 @@ def run(context: Context) -> StageResult:
     finally:
         counters.stop()
         reserve.unlink(missing_ok=True)
-    _write_rest(context.run_dir / "console.log", ended.unwritten)
+    write_rest(context.run_dir / "console.log", ended.unwritten)
     stall = read_stalls(context.run_dir / "trace" / "counters.jsonl")
     cause = _cause(ended.cause, stall)
     context.facts["exit_cause"] = cause
@@ -118,7 +118,7 @@ def _cause(cause: ExitCause, stall: Stalls | None) -> ExitCause:
     return ExitCause("stalled", cause.code, cause.signal, detail, "stall.txt")
 
 
-def _write_rest(console: Path, lines: Sequence[str]) -> None:
+def write_rest(console: Path, lines: Sequence[str]) -> None:
     """The last lines that found no room, now that there is some again."""
     if lines:
         with contextlib.suppress(OSError), console.open("a", encoding="utf-8") as file:
