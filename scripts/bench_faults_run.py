@@ -208,7 +208,12 @@ def judge(fault: Fault, place: Place) -> dict[str, Any]:
         found = [(c["finding"], "critical") for c in checks if c["status"] == "fail" and c.get("finding")]
         found = found if "can't be written" in said and "Traceback" not in said else []
         return verdict(fault, found)
-    return verdict(fault, analyze(run_dir))
+    found = analyze(run_dir)
+    if fault.healthy:
+        ended = json.loads((run_dir / "run.json").read_text())["exit_cause"]["kind"]
+        if ended != "finished":
+            found = [(f"did not finish: {ended}", "critical"), *found]
+    return verdict(fault, found)
 
 
 def analyze(path: Path) -> list[tuple[str, str]]:
