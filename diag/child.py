@@ -1,7 +1,6 @@
 """Start a child process, show and keep its output, pass a stop on to it, and note how it ended."""
 
 import contextlib
-import io
 import os
 import re
 import select
@@ -62,11 +61,15 @@ class Stopper:
 
 @dataclass(frozen=True)
 class Ended:
-    """A child's end: its cause, the last console lines and the seconds it took."""
+    """A child's end: its cause, the last console lines and the seconds it took.
+
+    `unwritten` are the last lines that its console file had no room for.
+    """
 
     cause: ExitCause
     tail: tuple[str, ...]
     seconds: float
+    unwritten: tuple[str, ...] = ()
 
 
 def run_child(
@@ -118,7 +121,7 @@ def run_child(
         oom_kills=read_limits().oom_kills - kills,
         stopped_by=stopper.signal,
     )
-    return Ended(cause, tuple(tee.tail), time.monotonic() - started)
+    return Ended(cause, tuple(tee.tail), time.monotonic() - started, tuple(tee.unwritten))
 
 
 def _pump(process: subprocess.Popen[bytes], tee: "_Tee", stopper: Stopper) -> bool:
@@ -144,6 +147,8 @@ class _Tee:
         self._pending = ""
         self._shown = self._tick = time.monotonic()
         self.tail: deque[str] = deque(maxlen=60)
+        self.unwritten: deque[str] = deque(maxlen=60)
+        self._full = False
 
     def write(self, text: str) -> None:
         if self._screen and self._raw:
@@ -157,12 +162,17 @@ class _Tee:
 
     def _keep(self, lines: list[str]) -> None:
         """Append to the console file; a full disk ends that, not the training."""
+        if self._full:
+            self.unwritten.extend(lines)
+            return
         try:
             self._file.writelines(line + "\n" for line in lines)
             self._file.flush()
         except OSError as error:
-            self.tail.append(f"diag: console.log is incomplete: {error}")
-            self._file = io.StringIO()
+            self._full = True
+            said = f"diag: console.log is incomplete: {error}"
+            self.tail.append(said)
+            self.unwritten.extend((said, *lines))
 
     def ticked(self) -> bool:
         """True about every two seconds. Shows an unfinished line to a screen that saw nothing for a while."""

@@ -91,7 +91,8 @@ def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise InputError(f"'{word}': arguments are given as key=value, for example epochs=3")
-        overrides[key] = text if known_args().get(key) == (str,) else parse_value(text)
+        plain = known_args().get(key) == (str,) and text.lower() not in {"none", "null"}
+        overrides[key] = text if plain else parse_value(text)
     check_overrides(overrides)
     return overrides
 

@@ -81,3 +81,13 @@ def test_a_grandchild_that_holds_the_pipe_does_not_hang_us(tmp_path: Path) -> No
     ended = run_child("told", [], console=tmp_path / "c.log", env=env, stopper=Stopper())
     assert ended.cause.kind == "finished"
     assert time.monotonic() - started < 25
+
+
+def test_lines_that_a_full_disk_does_not_take_are_handed_back(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("not run: no /dev/full")
+    env = script(tmp_path, "print('one'); raise OSError(28, 'No space left on device')")
+    ended = run_child("told", [], console=Path("/dev/full"), env=env, stopper=Stopper())
+    assert ended.cause.kind == "disk_full"
+    assert "one" in ended.unwritten
+    assert ended.unwritten[-1] == "OSError: [Errno 28] No space left on device"

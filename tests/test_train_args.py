@@ -87,3 +87,7 @@ def test_default_models_need_no_download() -> None:
 
 def test_cpu_on_purpose() -> None:
     assert is_cpu("cpu") and is_cpu(" CPU ") and not is_cpu(None) and not is_cpu(0)
+
+
+def test_none_is_none_for_an_argument_of_text_too_as_in_ultralytics() -> None:
+    assert parse_overrides(["auto_augment=None", "name=12"]) == {"auto_augment": None, "name": "12"}

@@ -27,13 +27,15 @@ class Host:
             groups = {controller: str(path) for controller, path in own_groups(Path(root or "/")).items()}
         self._kept = Kept()
         unified = groups.get("")
-        self._cpu_stat = f"{unified or groups.get('cpu', '')}/cpu.stat"
-        self._cpuacct = "" if unified else f"{groups.get('cpuacct', '')}/cpuacct.usage"
-        memory = unified or groups.get("memory", "")
-        self._memory = f"{memory}/memory.current" if unified else f"{memory}/memory.usage_in_bytes"
+        # A controller that version 1 has is not version 2's, whatever else is mounted there (hybrids).
+        self._cpu_stat = f"{groups.get('cpu') or unified or ''}/cpu.stat"
+        self._cpuacct = f"{groups['cpuacct']}/cpuacct.usage" if "cpuacct" in groups else ""
+        first = groups.get("memory")
+        memory = first or unified or ""
+        self._memory = f"{memory}/memory.usage_in_bytes" if first else f"{memory}/memory.current"
         self._memory_stat = f"{memory}/memory.stat"
-        self._cache_key = "inactive_file" if unified else "total_inactive_file"
-        self._events = f"{memory}/memory.events" if unified else f"{memory}/memory.oom_control"
+        self._cache_key = "total_inactive_file" if first else "inactive_file"
+        self._events = f"{memory}/memory.oom_control" if first else f"{memory}/memory.events"
         self._pressure = {}
         for what in _PRESSURES:  # the group's own pressure where the kernel has it, else the machine's
             own = f"{unified}/{what}.pressure"
@@ -87,10 +89,10 @@ class Host:
         values: dict[str, float] = {}
         stat = _pairs(self._kept.read(self._cpu_stat))
         used = self._kept.read(self._cpuacct).strip() if self._cpuacct else b""
-        if "usage_usec" in stat:
-            values["cpu_cgroup_s_total"] = stat["usage_usec"] / 1e6
-        elif used.isdigit():
+        if used.isdigit():
             values["cpu_cgroup_s_total"] = int(used) / 1e9
+        elif "usage_usec" in stat:
+            values["cpu_cgroup_s_total"] = stat["usage_usec"] / 1e6
         if "nr_periods" in stat:
             values["periods_total"] = stat["nr_periods"]
             values["throttled_periods_total"] = stat.get("nr_throttled", 0)

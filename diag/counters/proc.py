@@ -120,18 +120,25 @@ class Tree:
         return values
 
     def costly(self) -> dict[str, float]:
-        """Proportional memory and swap: the kernel walks all page tables for these."""
+        """Proportional memory and swap (the kernel walks all page tables for these), and how many CPUs each may run on:
+        `cpus_given` this process, which nothing in the training can have bound, `cpus_workers` all workers together.
+        """
         self.search()
-        values: dict[str, float] = {}
+        values: dict[str, float] = {"cpus_given": len(os.sched_getaffinity(0))}
+        allowed: dict[str, set[int]] = {}
         for process in self.processes():
             name = "main" if process.pid == self.pid else "workers"
+            try:
+                allowed.setdefault(f"cpus_{name}", set()).update(os.sched_getaffinity(process.pid))
+            except OSError:
+                pass  # it has ended meanwhile
             for line in read(f"{self._proc}/{process.pid}/smaps_rollup").splitlines():
                 key, _, rest = line.partition(b":")
                 if key == b"Pss":
                     values[f"pss_{name}_bytes"] = values.get(f"pss_{name}_bytes", 0) + int(rest.split()[0]) * 1024
                 elif key == b"Swap":
                     values["swap_bytes"] = values.get("swap_bytes", 0) + int(rest.split()[0]) * 1024
-        return values
+        return values | {name: len(cpus) for name, cpus in allowed.items()}
 
     def search(self) -> None:
         """Find descendants that another thread than the main one has started."""

@@ -31,7 +31,10 @@ _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:[ =]+(?!--)(\S+))?")
 _WORD = re.compile(r"(?:^|[\s,;])([a-z_][a-z0-9_]*)=([^\s,;]+)")
 _V5 = {"img": "imgsz", "img_size": "imgsz", "batch_size": "batch", "weights": "model", "cache_images": "cache"}
 _ARG_FILES = {"args.yaml", "opt.yaml", "hyp.yaml", "hyp.txt", "args.txt", "opt.txt", "cmd.txt", "command.txt"}
-_OWN = {"run.json", "baseline.json", "data.json", "report.json", "report.md", "train.log", "latest.json"}
+_OWN = {
+    "run.json", "baseline.json", "data.json", "report.json", "report.md", "train.log", "latest.json", "latest.md",
+    "health.json", "health.md", "check.json", "smoke.json", "faults.jsonl", "changes.jsonl",
+}  # fmt: skip
 _MAX_DEPTH = 4
 
 

@@ -193,6 +193,7 @@ def _of_trace(trace: TraceSummary | None) -> Evidence:
         ledger=trace.ledger(),
         loader=trace.loader(),
         validation=trace.validation(),
+        saves=trace.saves(),
         device=trace.device(),
     )
 

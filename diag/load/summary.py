@@ -12,7 +12,7 @@ import msgspec
 
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError
 from diag.load.trace_lines import DAY_NS, KnownLaps, Laps, LoaderSums
-from diag.model.evidence import DeviceStats, Ledger, LoaderStats, StepStats, ValidationStats
+from diag.model.evidence import DeviceStats, Ledger, LoaderStats, SaveStats, StepStats, ValidationStats
 from diag.model.trace import Stage
 from diag.stats import StepTable, ledger
 
@@ -48,6 +48,7 @@ class TraceSummary:
         self._device_ms: dict[Stage, float] = defaultdict(float)
         self._device_laps = 0
         self._alloc: dict[str, int] = {}
+        self._saves = (0, 0, 0)
         self._validations: list[tuple[int, dict[str, int]]] = []
 
     def steps(self) -> StepStats | None:
@@ -95,6 +96,11 @@ class TraceSummary:
             return None
         mean_s = {part: sum(ns[part] for _, ns in runs) / len(runs) / 1e9 for part in VAL_PARTS}
         return ValidationStats(len(runs), runs[-1][0], mean_s, self.file)
+
+    def saves(self) -> SaveStats | None:
+        """The writing of checkpoints; None when none was timed."""
+        count, ns, size = self._saves
+        return SaveStats(count, ns / 1e9, size, self.file) if count else None
 
     def device(self) -> DeviceStats | None:
         """Times on the GPU; None without CUDA events."""
@@ -208,6 +214,9 @@ class TraceSummary:
                 parts = {part: _count(record["ns"][part]) for part in VAL_PARTS}
                 if record["final"] is False:
                     self._validations.append((_count(record["images"]), parts))
+            case "save":
+                ns, size = _count(record["ns"]), _count(record["bytes"])
+                self._saves = (self._saves[0] + 1, self._saves[1] + ns, self._saves[2] + size)
             case "laps" | "loader":
                 raise ValueError("written in another way")
             case _:

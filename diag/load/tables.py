@@ -137,7 +137,8 @@ def parse_results_txt(text: str, *, name: str = "results.txt") -> Epochs | None:
     dropped = 0
     for line in text.splitlines()[:_MAX_ROWS]:
         cells = line.split()
-        if not cells:
+        if len(cells) < 2:
+            dropped += bool(cells)
             continue
         epoch = cells[0].partition("/")[0]
         numbers = [_float(c) for c in cells[2:]]

@@ -128,6 +128,17 @@ class ValidationStats:
         return sum(self.mean_s.values())
 
 
+@dataclass(frozen=True)
+class SaveStats:
+    """The checkpoints of a run: how often, and what writing them to the disk took (packing them left out)."""
+
+    saves: int
+    write_s: float
+    """Seconds in all."""
+    bytes: int
+    file: str
+
+
 BEFORE_BACKWARD = (Stage.DATA_WAIT, Stage.TRANSFER, Stage.FORWARD)
 
 
@@ -256,6 +267,7 @@ class Evidence:
     """Of a run on several GPUs; everything else here is of rank 0."""
     loader: LoaderStats | None = None
     validation: ValidationStats | None = None
+    saves: SaveStats | None = None
     device: DeviceStats | None = None
     epochs: Epochs | None = None
     curves: Curves | None = None

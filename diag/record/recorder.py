@@ -142,6 +142,10 @@ class Recorder:
         """The record of one validation, from its own clock."""
         self._writer.record("val", {"e": self._epoch, **parts})
 
+    def saved(self, ns: int, size: int) -> None:
+        """A checkpoint was written to its disk: the time of the writing alone, and its bytes."""
+        self._writer.record("save", {"e": self._epoch, "ns": ns, "bytes": size})
+
     def batch_end(self, epochs: int, batches: int) -> None:
         """The batch is done, of so many epochs and batches. Writes its laps and its line of train.log."""
         if not self._in_batch:

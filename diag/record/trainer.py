@@ -17,7 +17,7 @@ from ultralytics.models.yolo.pose import PoseTrainer
 from ultralytics.models.yolo.segment import SegmentationTrainer
 
 from diag.model.trace import Stage
-from diag.record import loader
+from diag.record import checkpoint, loader
 from diag.record.recorder import Recorder
 
 
@@ -119,7 +119,8 @@ class Profiled(BaseTrainer):
 
     def save_model(self) -> Any:
         self._diag.between()
-        result = super().save_model()
+        with checkpoint.timed(self._diag.saved):
+            result = super().save_model()
         self._diag.between(Stage.CHECKPOINT)
         return result
 

@@ -6,7 +6,7 @@ from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
 from diag.model.foreign import DataYaml, Notes, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import sources
+from diag.rules.facts import from_scratch, pretrained, sources
 
 _FILE = "args.yaml"
 GAINS = {"box": 7.5, "cls": 0.5, "dfl": 1.5}
@@ -74,6 +74,33 @@ def rect(args: TrainArgs | None, console: Console | None, curves: Curves | None,
         fixes=(Fix("off", {"rect": False}),),
         evidence=said or (Source(_FILE, text="rect: true"),),
         severity=Severity.LOW if curves is not None and curves.last >= good_score else None,
+    )
+
+
+@rule("train.frozen_untrained", Severity.HIGH)
+def frozen_untrained(args: TrainArgs, log: TrainLog | None, *, max_share: float = 0.5) -> Verdict:
+    """Layers are frozen that no pretrained weights were loaded into: they stay as random as they began.
+
+    freeze= is for fine-tunes (docs.ultralytics.com, "Transfer learning with frozen layers"). Weights that fit in part
+    only leave the rest random, too. max_share: of the tensors were transferred at most.
+    """
+    freeze = args.get("freeze")
+    layers = len(freeze) if isinstance(freeze, (list, tuple)) else freeze
+    if not isinstance(layers, int) or isinstance(layers, bool) or layers <= 0:
+        return None
+    got, of = log.transferred[-1] if log and log.transferred else (0, 0)
+    if not from_scratch(args) and not (of and got < max_share * of):
+        return None
+    return Hit(
+        values={
+            "layers": layers,
+            "model": str(args.get("model", "")),
+            "case": "part" if of else None,
+            "got": got,
+            "of": of,
+        },
+        fixes=(Fix("none", {"freeze": None}), Fix("pretrained", pretrained(args))),
+        evidence=(Source(_FILE, text=f"freeze: {freeze}"),),
     )
 
 

@@ -156,7 +156,7 @@ def _transfer(log: TrainLog | None) -> tuple[int, int]:
     return log.transferred[0] if log is not None and log.transferred else (0, 0)
 
 
-@rule("num.bn_garbage", Severity.CRITICAL, explained_by=("train.ddp_metrics_broken",))
+@rule("num.bn_garbage", Severity.CRITICAL, explained_by=("train.ddp_metrics_broken", "num.lr_too_high"))
 def bn_garbage(
     curves: Curves,
     log: TrainLog | None,
@@ -169,13 +169,16 @@ def bn_garbage(
     """BatchNorm statistics hold garbage: training losses are normal and fall, validation losses are beyond any scale.
 
     The training uses batch statistics, validation the running ones. factor: of the training loss, in most epochs, while
-    the training loss fell by train_fall and the score stays below max_score.
+    the training loss fell by train_fall and the score stays below max_score. A training loss of exactly zero is not
+    normal: then the model is broken for training, too.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     pairs = [(t, v) for t, v in zip(curves.train_sum, curves.val_sum, strict=False) if t > 0 and v > 0]
     if not pairs:
         return Skip("no_losses")
+    if 0.0 in curves.train_sum:
+        return None
     wild = [v / t for t, v in pairs if v > factor * t]
     if len(wild) < 0.6 * len(pairs) or not curves.train_fall >= train_fall or curves.last > max_score:
         return None

@@ -35,17 +35,23 @@ def corrupt_images(console: Console, log: TrainLog | None) -> Verdict:
 
 
 @rule("data.path_mismatch@foreign", Severity.CRITICAL)
-def path_mismatch(console: Console | None, log: TrainLog | None, notes: Notes | None, data: DataYaml | None) -> Verdict:
+def path_mismatch(
+    console: Console | None, log: TrainLog | None, notes: Notes | None, data: DataYaml | None, dataset: Dataset | None
+) -> Verdict:
     """Labels are not found because of the folder layout.
 
     They are looked for by replacing the last /images/ of a path with /labels/. yolov5#13610, #11085: images are
-    read, not one label is, and either label files exist elsewhere or no image path has an images folder.
+    read, not one label is, and either label files exist elsewhere or no image path has an images folder. Images that
+    are left out as corrupt had their labels read; and where the set was audited, the audit says.
     """
+    if dataset is not None:
+        return None
     if console is None and log is None:
         return Skip("no_evidence", {"missing": "console, log"})
     bare = [s for s in log.scans if s.total and not s.labelled and s.background + (s.missing or 0)] if log else []
     said = sources(console, ("no_labels",))
-    if not bare and not said:
+    corrupt = any(s.total and s.corrupt > s.total / 2 for s in log.scans) if log else False
+    if not bare and (not said or corrupt):
         return None
     exist = noted(notes, r"\.txt\b.{0,40}(?:\d|non-empty)|labels?[\\/].{0,60}\.txt|^\s*\d+ \.txt")
     images = noted(notes, r"\.(?:png|jpe?g|bmp|tiff?|webp)\b")

@@ -43,14 +43,30 @@ def on_cpu(args: TrainArgs | None, baseline: Baseline | None, console: Console |
 
 
 def from_scratch(args: TrainArgs | None) -> bool:
-    """True if the model started without pretrained weights: a .yaml model, or pretrained=False."""
-    return args is not None and (args.get("pretrained", True) is False or str(args.get("model", "")).endswith(".yaml"))
+    """True if the model started without pretrained weights: a .yaml model, or pretrained=False.
+
+    pretrained=FILE loads weights into a .yaml model; pretrained=True (the default) does not.
+    """
+    if args is None:
+        return False
+    given = args.get("pretrained", True)
+    if isinstance(given, str) and given.lower().endswith((".pt", ".pth")):
+        return False
+    return given is False or str(args.get("model", "")).endswith((".yaml", ".yml"))
 
 
 def pretrained(args: TrainArgs | None) -> dict[str, Value]:
     """The argument that starts from pretrained weights: `model=yolo11n.pt` for `yolo11n.yaml`, else pretrained=True."""
     found = _OFFICIAL.fullmatch(str(args.get("model", ""))) if args else None
     return {"model": f"{found[1]}.pt"} if found else {"pretrained": True}
+
+
+def accumulated(args: TrainArgs | None) -> int:
+    """Batches to an optimizer step: nbs / batch, at least one (ultralytics/engine/trainer.py)."""
+    batch, nbs = (args.get("batch"), args.get("nbs", 64)) if args else (None, None)
+    if not isinstance(batch, int) or not isinstance(nbs, int) or batch < 1:
+        return 1
+    return max(1, round(nbs / batch))
 
 
 def sources(console: Console | None, kinds: Iterable[str], *, limit: int = 3) -> tuple[Source, ...]:

@@ -3,8 +3,11 @@
 import math
 
 from diag.model.curves import Curves
+from diag.model.evidence import StepStats
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.run import TrainArgs
 from diag.rules.base import rule
+from diag.rules.facts import accumulated
 from diag.stats import mean
 
 _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.collapse", "train.incomplete")
@@ -13,8 +16,12 @@ _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.colla
 @rule("train.val_gap", Severity.MEDIUM, explained_by=("data.train_val_leak", "train.mixed_runs", "train.overfit"))
 def val_gap(
     curves: Curves,
+    steps: StepStats | None,
+    args: TrainArgs | None,
     *,
     min_epochs: int = 5,
+    min_steps: int = 200,
+    min_score: float = 0.02,
     ratio: float = 2.0,
     high_ratio: float = 2.4,
     max_val_fall: float = 0.4,
@@ -25,13 +32,20 @@ def val_gap(
 
     Ratio alone says little (augmentation moves it, the YOLOv9 repository scales validation losses): the
     validation loss has also fallen by less than max_val_fall of its start while the training loss fell by
-    train_fall or more, and the score ended below max_score. ratio: no healthy one of 96 public runs had more
+    train_fall or more, and the score ended below max_score. min_steps: optimizer steps, where they are known; the
+    running statistics of BatchNorm (momentum 0.03) and the average of the weights with which validation works lag
+    behind in the first hundreds. min_score: a score that never rose is train.map_stuck or train.not_learning.
+    ratio: no healthy one of 96 public runs had more
     than 1.5; high_ratio: high from there on.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at or not curves.train_last > 0 or not curves.val_last > 0:
         return Skip("no_losses")
+    if steps is not None and (done := steps.steps / accumulated(args)) < min_steps:
+        return Skip("too_few_updates", {"have": round(done), "need": min_steps})
+    if curves.best < min_score:
+        return None
     now = curves.val_last / curves.train_last
     start = mean(curves.val_sum[: curves.window])
     fall = 1 - curves.val_last / start if start > 0 else math.nan

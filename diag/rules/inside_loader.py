@@ -92,7 +92,9 @@ def augment_bound(
         return Skip("too_few_steps", {"have": steps.steady_steps, "need": min_steps})
     if not _is_limit("augment", steps, loader, max_wait, min_share):
         return None
-    fixes = [*_workers(loader, args, baseline), Fix("lighter_augment")]
+    classify = args is not None and args.get("task") == "classify"
+    lighter = Fix("lighter_classify", {"auto_augment": None}) if classify else Fix("lighter_augment")
+    fixes = [*_workers(loader, args, baseline), lighter]
     return _hit("augment", steps, loader, fixes, {})
 
 

@@ -24,6 +24,11 @@ def ram_growth(
     min_share: float = 0.10,
     min_signal: float = 5.0,
     min_half: float = 0.5,
+    steep_seconds: float = 10.0,
+    steep_points: int = 8,
+    steep_growth_mib: float = 512.0,
+    steep_share: float = 0.30,
+    steep_half: float = 0.7,
 ) -> Verdict:
     """Host memory of the trainer or of its loader workers rises steadily, long after the start.
 
@@ -32,25 +37,35 @@ def ram_growth(
     min_growth_mib, min_share: a healthy trainer on the CPU moves by tens of MiB (own recordings); the leak of the
     published comparison was 40 MiB a step. min_signal: growth against the scatter around the line.
     min_half: both halves of the time must rise at least half as fast as the whole, so that a plateau is no leak.
+    steep_seconds, steep_points: who keeps tensors of every step needs no minute to be seen. steep_growth_mib,
+    steep_share, steep_half: half a GiB and a third of what was there, about as fast in both halves; the buffers of a
+    healthy start (mosaic: batch x 8 images) are smaller and fill once.
     """
     candidates = {name: counters.series.get(f"rss_{name}_bytes") for name in ("main", "workers")}
     crew = counters.series.get("workers")
     if crew is None or len({round(value) for _, value in crew.points}) > 1:
         candidates["workers"] = None  # more or fewer processes are not a leak of one
-    seen = {name: series for name, series in candidates.items() if series and len(series.points) >= min_points}
+    seen = {name: series for name, series in candidates.items() if series and len(series.points) >= steep_points}
     seconds = max((series.points[-1][0] - series.points[0][0] for series in seen.values()), default=0.0)
-    if seconds < min_seconds:
+    if seconds < steep_seconds:
         return Skip("too_short_for_trend", {"have": seconds, "need": min_seconds})
     hits = []
     for name, series in seen.items():
         slope, growth, scatter = _trend(series.points)
         start = series.points[0][1]
-        if growth < max(min_growth_mib * 2**20, min_share * start) or growth < min_signal * scatter:
+        long = seconds >= min_seconds and len(series.points) >= min_points
+        least = max(min_growth_mib * 2**20, min_share * start)
+        if not long:
+            least = max(steep_growth_mib * 2**20, steep_share * start)
+        if growth < least or growth < min_signal * scatter:
             continue
         half = len(series.points) // 2
-        if min(_trend(series.points[:half])[0], _trend(series.points[half:])[0]) < min_half * slope:
+        slower = min(_trend(series.points[:half])[0], _trend(series.points[half:])[0])
+        if slower < (min_half if long else steep_half) * slope:
             continue
         hits.append((growth, name, series, slope, scatter))
+    if not hits and seconds < min_seconds:
+        return Skip("too_short_for_trend", {"have": seconds, "need": min_seconds})
     if not hits:
         return None
     growth, name, series, slope, scatter = max(hits)
@@ -75,6 +90,38 @@ def ram_growth(
         fixes=(*fixes, Fix("keep_nothing" if name == "main" else "worker_state"), Fix("resume")),
         evidence=(Source(counters.file, text=f"rss_{name}_bytes"),),
         confidence=Confidence.HIGH if seconds >= 600 or growth >= 4 * min_signal * scatter else Confidence.MEDIUM,
+    )
+
+
+@rule("speed.loader_single_core@own", Severity.CRITICAL)
+def loader_single_core(counters: Counters, *, min_used: float = 0.7, min_pressure: float = 0.25) -> Verdict:
+    """Something in the training bound it, or its loader workers, to one core, though more were given.
+
+    OpenMP does it at import (KMP_AFFINITY, GOMP_CPU_AFFINITY), and children inherit it (pytorch#99625, yolov5#3319).
+    Given is what the watching process may run on, which the training can't have bound. With workers theirs counts: a
+    trainer on one core feeds a GPU well. min_used: of that core is busy, or else min_pressure: tasks
+    wait for a CPU for a quarter of the time (others may have taken it); below both nobody waits for it: low.
+    """
+    given, crew = counters.series.get("cpus_given"), counters.series.get("cpus_workers")
+    bound = crew or counters.series.get("cpus_main")
+    if given is None or bound is None:
+        return Skip("no_evidence", {"missing": "counters"})
+    if given.last < 2 or bound.last > 1:
+        return None
+    used = _mean(counters.series.get("cpu_tree_s_per_s"))
+    pressure = _mean(counters.series.get("psi_cpu_some_s_per_s"))
+    idle = used is not None and used < min_used and (pressure or 0.0) < min_pressure
+    workers = counters.series.get("workers")
+    return Hit(
+        values={
+            "case": "workers" if crew else None,
+            "given": given.last,
+            "workers": workers.max if crew and workers else None,
+            "used": used,
+        },
+        fixes=(Fix("affinity"), Fix("check")),
+        evidence=(Source(counters.file, text=f"cpus_{'workers' if crew else 'main'} 1, cpus_given {given.last:.0f}"),),
+        severity=Severity.LOW if idle else None,
     )
 
 

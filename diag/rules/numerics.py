@@ -8,7 +8,7 @@ from diag.model.evidence import Console
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import sources
+from diag.rules.facts import on_cpu, sources
 
 
 @rule(
@@ -66,22 +66,28 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
 
 
 @rule("num.val_fp16_nan", Severity.MEDIUM)
-def val_nan(curves: Curves) -> Verdict:
-    """Only validation losses are NaN: half-precision validation, training is healthy."""
-    return _val_only(curves, math.isnan)
+def val_nan(curves: Curves, args: TrainArgs | None, console: Console | None) -> Verdict:
+    """Only validation losses are NaN: half-precision validation, training is healthy.
+
+    Not on the CPU, which validates in full precision (engine/validator.py), nor where training losses are zero: there
+    the model itself is broken.
+    """
+    return _val_only(curves, args, console, math.isnan)
 
 
 @rule("num.val_fp16_inf", Severity.MEDIUM)
-def val_inf(curves: Curves) -> Verdict:
-    """Only a validation loss is inf: half-precision overflow, training is healthy."""
-    return _val_only(curves, math.isinf)
+def val_inf(curves: Curves, args: TrainArgs | None, console: Console | None) -> Verdict:
+    """Only a validation loss is inf: half-precision overflow, training is healthy. Never on the CPU."""
+    return _val_only(curves, args, console, math.isinf)
 
 
-def _val_only(curves: Curves, test: Callable[[float], bool]) -> Verdict:
+def _val_only(
+    curves: Curves, args: TrainArgs | None, console: Console | None, test: Callable[[float], bool]
+) -> Verdict:
     if not curves.val:
         return Skip("no_losses")
     rows = sorted({i for values in curves.val.values() for i, v in enumerate(values, 1) if test(v)})
-    if not rows or _bad_rows(curves.train):
+    if not rows or _bad_rows(curves.train) or on_cpu(args, None, console) or 0.0 in curves.train_sum:
         return None
     # Rows at the end matter; a few at the start are overflow while the losses are still large.
     late = rows[-1] > curves.rows - curves.window

@@ -153,7 +153,7 @@ def loss_inf(curves: Curves | None, log: TrainLog | None) -> Verdict:
 def lr_too_high(
     curves: Curves, args: TrainArgs | None, log: TrainLog | None,
     *, adam: float = 0.005, sgd: float = 0.05, growth: float = 1.15, low: float = 0.5,
-    min_epochs: int = 3, enormous: float = 1000.0,
+    min_epochs: int = 3, enormous: float = 1000.0, absurd: float = 10.0,
 ) -> Verdict:  # fmt: skip
     """The learning rate is too high.
 
@@ -161,7 +161,9 @@ def lr_too_high(
     a high rate and harm. adam, sgd: the largest rate of the weights; Ultralytics' own choices are 0.001 to
     0.002 for AdamW and 0.01 for SGD, and of 159 public runs only Adam at 0.01 and more diverged clearly.
     growth: the later training loss over its minimum; low: the score is below this share of its best (or never
-    rises above 0.05); enormous: a loss that no healthy start shows. A rate of about zero can never be meant.
+    rises above 0.05); enormous: a loss that no healthy start shows. Losses of exactly zero are no success: the outputs
+    are beyond all numbers, and no box is assigned to them any more. absurd: times the limit; broken losses at such a
+    rate need no min_epochs to be judged. A rate of about zero can never be meant.
     """
     lrs = finite(curves.lr)
     top = max(lrs, default=math.nan)
@@ -171,9 +173,11 @@ def lr_too_high(
         top = args.get("lr0")
     if math.isnan(top):
         return Skip("no_lr")
-    if curves.rows < min_epochs:
-        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     limit = adam if _ADAM.search(optimizer) else sgd
+    dead = curves.train_sum[-1:] == (0.0,) and not any(v >= 0.05 for v in finite(curves.score[-1:]))
+    broken = dead or any(not math.isfinite(v) for v in curves.train_sum)
+    if curves.rows < min_epochs and not (broken and top >= absurd * limit):
+        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     losses = smooth(curves.train_sum, window=3)
     least = min((v for v in losses if v > 0 and math.isfinite(v)), default=math.nan)
     grown = (
@@ -184,15 +188,17 @@ def lr_too_high(
     poor = bool(scores) and (curves.last < low * curves.best or max(scores) < 0.05)
     flat = not curves.train_fall > 0.1
     harmed = (
-        later >= growth
+        dead
+        or later >= growth
         or (poor and (flat or curves.last < low * curves.best))
         or max(finite(losses), default=0.0) >= enormous
         or not finite(curves.train_sum[-1:])
     )
-    if top < limit or not harmed or (later < growth and not poor and grown < 2):
+    if top < limit or not harmed or (later < growth and not poor and grown < 2 and not (broken and top >= 2 * limit)):
         return None
     return Hit(
         values={
+            "case": "dead" if dead else None,
             "lr": top,
             "limit": limit,
             "optimizer": optimizer,
@@ -203,7 +209,10 @@ def lr_too_high(
         fixes=(
             Fix(
                 "lower_lr",
-                {"lr0": float(f"{top / 10:.1g}"), "optimizer": optimizer if optimizer.lower() != "auto" else "SGD"},
+                {
+                    "lr0": float(f"{min(top / 10, limit / 5):.1g}"),
+                    "optimizer": optimizer if optimizer.lower() != "auto" else "SGD",
+                },
             ),
             Fix("auto", {"optimizer": "auto"}),
         ),

@@ -7,15 +7,20 @@ from diag.model.curves import Curves
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
+from diag.rules.facts import from_scratch
 from diag.stats import finite, mean, smooth
 
 
 @rule("num.bias_warmup_lr", Severity.HIGH, explained_by=("num.lr_too_high",))
-def bias_warmup(curves: Curves, args: TrainArgs, *, min_factor: float = 20.0, dip: float = 0.3) -> Verdict:
+def bias_warmup(
+    curves: Curves, args: TrainArgs, *, min_factor: float = 20.0, dip: float = 0.3, absurd: float = 1.0
+) -> Verdict:
     """warmup_bias_lr is far above lr0 and wrecks the biases of a fine-tune: the score falls in the first epochs.
 
     min_factor: of the later rate (ultralytics#14359: 0.1 against 1e-3 and less); dip: of the first score is
-    lost within warm-up. From scratch there is nothing to wreck.
+    lost within warm-up. absurd: ten times the default of 0.1 wrecks the biases within the first epoch, so that there
+    is no good first score to compare with; a start from weights that scores about 0 is the harm. From scratch there is
+    nothing to wreck.
     """
     lr = max(finite(curves.lr), default=math.nan)
     bias = args.get("warmup_bias_lr", 0.1)
@@ -31,10 +36,20 @@ def bias_warmup(curves: Curves, args: TrainArgs, *, min_factor: float = 20.0, di
     )
     low = min(finite(curves.score[1:warm]), default=math.nan)
     peak = max(finite(curves.bias_lr), default=0.0)
-    if peak < min_factor * lr or not first > 0.05 or not low < (1 - dip) * first:
+    at_once = bias >= max(absurd, min_factor * lr) and first <= 0.05 and not from_scratch(args)
+    at_once = at_once and args.get("warmup_epochs", 3) != 0
+    if at_once:
+        peak = float(bias)
+    if peak < min_factor * lr or not (at_once or (first > 0.05 and low < (1 - dip) * first)):
         return None
     return Hit(
-        values={"bias": peak, "lr": lr, "first": first, "low": low},
+        values={
+            "case": "at_once" if at_once else None,
+            "bias": peak,
+            "lr": lr,
+            "first": first,
+            "low": low if math.isfinite(low) else first,
+        },
         fixes=(Fix("lower", {"warmup_bias_lr": float(f"{lr:.1g}")}),),
         evidence=(Source(curves.file, curves.line(1)),),
     )

@@ -18,28 +18,57 @@ _TINY = 1e-7
 
 @rule("train.lr_stuck", Severity.HIGH)
 def lr_stuck(
-    curves: Curves, args: TrainArgs | None, console: Console | None, *, min_epochs: int = 8, change: float = 0.01
+    curves: Curves,
+    args: TrainArgs | None,
+    console: Console | None,
+    *,
+    min_epochs: int = 5,
+    blind_epochs: int = 8,
+    change: float = 0.01,
+    planned_change: float = 0.03,
 ) -> Verdict:
     """The learning rate never changes: the scheduler is not stepped, or it stands at about zero.
 
-    change: all rates of min_epochs or more epochs lie within this. lrf=1 asks for a constant rate. Below 1e-7
-    nothing is learned whatever the scheduler does: that is a rate too low, never one too high.
+    change: all rates of min_epochs or more epochs after warm-up lie within this, while the schedule of the arguments
+    (linear, or cosine, which hardly moves at first) changes by planned_change or more meanwhile. Without arguments
+    blind_epochs are asked for. lrf=1 asks for a constant rate. Below 1e-7 nothing is learned whatever the scheduler
+    does: that is a rate too low, never one too high.
     """
     lrs = finite(curves.lr)
-    if len(lrs) < min_epochs:
-        return Skip("too_few_epochs", {"have": len(lrs), "need": min_epochs})
-    low, high = min(lrs), max(lrs)
+    high = max(lrs, default=0.0)
     tiny = high < _TINY
-    constant = high - low <= change * max(abs(high), 1e-30)
-    asked = args is not None and args.get("lrf") in {1}
-    if not tiny and (not constant or asked):
+    warm = args.get("warmup_epochs", 3.0) if args and not tiny else 0
+    warm = math.ceil(warm) if isinstance(warm, (int, float)) and 0 < warm < len(lrs) else 0
+    lrs = lrs[warm:]
+    planned = planned_epochs(args)
+    need = min_epochs if planned or tiny else blind_epochs
+    if len(lrs) < need:
+        return Skip("too_few_epochs", {"have": len(lrs), "need": need})
+    if not tiny and max(lrs) - min(lrs) > change * max(lrs):
         return None
+    if not tiny and args is not None:
+        if args.get("lrf") in {1}:
+            return None
+        first, last = (_schedule(args, planned or len(lrs), row) for row in (warm, warm + len(lrs) - 1))
+        if planned and 1 - last / first < planned_change:
+            return Skip("too_few_epochs", {"have": len(lrs), "need": planned})
+    lrs, high = finite(curves.lr), max(lrs)
     order = sources(console, ("scheduler_order",), limit=1)
     return Hit(
         values={"case": "zero" if tiny else None, "lr": high, "epochs": len(lrs)},
         fixes=(Fix("lr0", {"lr0": 0.01, "optimizer": "SGD"}) if tiny else Fix("scheduler"), Fix("resume")),
         evidence=(Source(curves.file, curves.line(curves.rows)), *order),
     )
+
+
+def _schedule(args: TrainArgs, epochs: int, row: int) -> float:
+    """Share of lr0 in an epoch (from 0) as Ultralytics plans it (engine/trainer.py, `_setup_scheduler`)."""
+    lrf = args.get("lrf", 0.01)
+    lrf = float(lrf) if isinstance(lrf, (int, float)) else 0.01
+    part = min(1.0, row / epochs)
+    if args.get("cos_lr", False):
+        return 1 + (lrf - 1) * (1 - math.cos(math.pi * part)) / 2
+    return (1 - part) * (1 - lrf) + lrf
 
 
 @rule("train.lr_too_low", Severity.MEDIUM, explained_by=("train.lr_stuck", "train.warmup_too_long"))

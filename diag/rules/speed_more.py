@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from diag.model.evidence import Console, Evidence, Peers, StepStats
+from diag.model.evidence import Console, Evidence, Ledger, Peers, SaveStats, StepStats
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import Notes, Phases, Tables, TrainLog
 from diag.model.hardware import Baseline
@@ -139,6 +139,36 @@ def checkpoint_heavy(phases: Phases, *, max_share: float = 0.15) -> Verdict:
         fixes=(Fix("less_often", {"save_period": -1}), Fix("disk")),
         evidence=(Source(phases.file),),
         headroom=saving / wall,
+    )
+
+
+@rule("speed.checkpoint_heavy@own", Severity.MEDIUM)
+def checkpoint_heavy_own(
+    saves: SaveStats, ledger: Ledger, *, max_share: float = 0.15, high_share: float = 0.35, min_wall_s: float = 10.0
+) -> Verdict:
+    """Writing checkpoints to the disk takes a large share; the time to pack them is not counted, that is the CPU's.
+
+    max_share: of the time after start-up, as for checkpoints of other tools; high from high_share on, as for the
+    loader. Writing a nano checkpoint into the page cache takes some 10 ms (own recordings), on a tiny set too.
+    min_wall_s: shorter runs are too small to say.
+    """
+    wall = ledger.wall_s - ledger.seconds.get(Stage.STARTUP, 0.0)
+    if wall < min_wall_s:
+        return Skip("run_too_short", {"have": wall, "need": min_wall_s})
+    share = saves.write_s / wall
+    if share <= max_share:
+        return None
+    return Hit(
+        values={
+            "share": share,
+            "seconds": saves.write_s,
+            "each_s": saves.write_s / saves.saves,
+            "mb_per_s": saves.bytes / saves.write_s / 1e6,
+        },
+        fixes=(Fix("disk"), Fix("less_often", {"save_period": -1})),
+        evidence=(Source(saves.file),),
+        headroom=share,
+        severity=Severity.HIGH if share >= high_share else None,
     )
 
 

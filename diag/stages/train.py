@@ -1,6 +1,10 @@
 """Stage `train`: Ultralytics in a child process, its output shown and kept, its end explained."""
 
+import contextlib
+import os
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from diag.child import run_child
@@ -18,6 +22,8 @@ from diag.stages.stall import Hang, drop_empty, stall_cause
 WHAT = "train, and record where every second goes"
 
 SUMMARY_EVERY_S = 10.0
+RESERVE_BYTES = 128 * 1024
+"""Kept back while training, so that on a full disk there is room to write down how it ended."""
 
 
 def run(context: Context) -> StageResult:
@@ -36,6 +42,8 @@ def run(context: Context) -> StageResult:
         hang.tell()
 
     env = child_env(context.workspace, context.stopper)
+    reserve = context.run_dir / ".reserve"
+    reserve.write_bytes(os.urandom(RESERVE_BYTES))  # no file system makes that smaller
     counters = CountersProcess(context.run_dir, env)
     try:
         ended = run_child(
@@ -51,6 +59,8 @@ def run(context: Context) -> StageResult:
         )
     finally:
         counters.stop()
+        reserve.unlink(missing_ok=True)
+    write_rest(context.run_dir / "console.log", ended.unwritten)
     stall = read_stalls(context.run_dir / "trace" / "counters.jsonl")
     cause = stall_cause(ended.cause, stall, ended.tail)
     context.facts["exit_cause"] = cause
@@ -80,6 +90,13 @@ def run(context: Context) -> StageResult:
     reached = f" at {progress}" if progress else " before the first batch"
     reason = f"{cause.detail or cause.kind}{reached}; {done} finished"
     return StageResult("train", Status.FAIL, reason, time.monotonic() - start, details)
+
+
+def write_rest(console: Path, lines: Sequence[str]) -> None:
+    """The last lines that found no room, now that there is some again."""
+    if lines:
+        with contextlib.suppress(OSError), console.open("a", encoding="utf-8") as file:
+            file.write("\n" + "".join(f"{line}\n" for line in lines))
 
 
 def best_metrics(epochs: Epochs | None) -> dict[str, float]:

@@ -75,6 +75,22 @@ def test_version_1_counters_of_the_own_group(tmp_path: Path) -> None:
     assert host.oom_kills() == 5
 
 
+def test_of_a_hybrid_the_version_that_has_the_controller_counts(tmp_path: Path) -> None:
+    files = {
+        "sys/fs/cgroup/unified/cgroup.controllers": "hugetlb misc",
+        "sys/fs/cgroup/unified/cpu.stat": "usage_usec 99000000",
+        "sys/fs/cgroup/unified/memory.events": "oom_kill 77",
+        "sys/fs/cgroup/cpu/a/cpu.stat": "nr_periods 8\nnr_throttled 4\nthrottled_time 500000000",
+        "sys/fs/cgroup/cpuacct/cpuacct.usage": "7000000000",
+        "sys/fs/cgroup/memory/memory.oom_control": "oom_kill 5",
+    }
+    mounts = f"{V1}\n40 23 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw"
+    host = Host(root_with(tmp_path, mounts, "1:cpu:/a\n2:cpuacct:/\n3:memory:/\n0::/", files))
+    values = host.look()
+    assert (values["cpu_cgroup_s_total"], values["periods_total"], values["throttled_s_total"]) == (7.0, 8, 0.5)
+    assert host.oom_kills() == 5
+
+
 def test_a_machine_without_any_of_these_files_has_no_such_values(tmp_path: Path) -> None:
     host = Host(root_with(tmp_path, "", "", {}))
     assert host.look() == {"net_received_bytes_total": 0, "net_sent_bytes_total": 0}

@@ -30,6 +30,16 @@ def test_a_complete_run(run_dir: Make) -> None:
     assert evidence.epochs is not None and evidence.epochs.file == "ultralytics/results.csv"
 
 
+def test_what_diag_wrote_itself_is_no_capture_of_somebody(run_dir: Make) -> None:
+    folder = run_dir()
+    for name in ("health.json", "check.json", "smoke.json"):
+        (folder / name).write_text('"labels/train/a.txt:1: coordinate 188 outside 0..1",\n')
+    (folder / "tree.txt").write_text("/ds/images/a.png\n")
+    notes = load_run(folder).notes
+    assert notes is not None
+    assert {note.file for note in notes.find(".")} == {"tree.txt"}
+
+
 def test_a_half_written_last_line_is_counted_and_named(run_dir: Make) -> None:
     evidence = load_run(run_dir(trace_rank0_jsonl=laps(60)[:-20]))
     assert evidence.steps is not None and evidence.steps.steps == 60

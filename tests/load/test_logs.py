@@ -86,6 +86,7 @@ def test_results_txt_without_a_header_is_read() -> None:
     assert epochs is not None
     assert epochs.rows[0].values["metrics/mAP_0.5:0.95"] == 0.72
     assert parse_results_txt("hello world\n" * 3) is None
+    assert parse_results_txt("0/") is None
 
 
 def test_a_listing_of_gpus_and_disks_is_read() -> None:

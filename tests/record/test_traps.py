@@ -39,6 +39,8 @@ def test_losses_are_the_same_bit_for_bit_and_nothing_is_other(tmp_path: Path, ta
     run.assert_gapless()
     assert run.ledger["other"] < 0.005 * run.ledger.total()
     assert run.records("loader")
+    assert all(record["bytes"] > 0 and record["ns"] > 0 for record in run.records("save"))
+    assert len(run.records("save")) == 2
     assert [record["final"] for record in run.records("val")] == [False, False, True]
 
 

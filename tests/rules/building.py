@@ -13,7 +13,7 @@ from diag.load.curves import curves
 from diag.load.foreign import assemble
 from diag.model.counters import CountedGpu, Counters
 from diag.model.curves import Curves
-from diag.model.evidence import Dataset, Evidence, Ledger, LoaderStats, Ranks, ValidationStats
+from diag.model.evidence import Dataset, Evidence, Ledger, LoaderStats, Ranks, SaveStats, ValidationStats
 from diag.model.hardware import Baseline
 from diag.model.run import Epoch, Epochs, RunRecord, TrainArgs
 from diag.model.trace import Lap, Stage
@@ -45,6 +45,8 @@ def evidence(raw: dict[str, Any]) -> Evidence:  # noqa: PLR0912 # one flat case 
             case "validation":
                 parts = {k: float(v) for k, v in value.items() if k not in {"runs", "images"}}
                 made["validation"] = ValidationStats(value["runs"], value["images"], parts, "trace/rank0.jsonl")
+            case "saves":
+                made["saves"] = SaveStats(**value, file="trace/rank0.jsonl")
             case "ledger":
                 seconds = {Stage(k): float(v) for k, v in value.items()}
                 made["ledger"] = Ledger(seconds, sum(seconds.values()))
