@@ -60,9 +60,20 @@ class TraceWriter:
                 path = self._run_dir / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 file = path.open("a", encoding="utf-8", buffering=1)
+                if ends_amid_line(path):  # a killed process left it; its half line stays one lost line
+                    file.write("\n")
                 setattr(self, attribute, file)
             file.write(line)
         except (OSError, ValueError) as error:
             # Recording never hurts training: say it once and be silent.
             self._failed = True
             print(f"diag: recording stopped: {error}", file=sys.stderr)
+
+
+def ends_amid_line(path: Path) -> bool:
+    """True for a file whose last line has no end."""
+    with path.open("rb") as file:
+        if not file.seek(0, 2):
+            return False
+        file.seek(-1, 2)
+        return file.read(1) != b"\n"
