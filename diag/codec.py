@@ -122,3 +122,12 @@ def parse_yaml(text: str, where: str) -> Any:
 def to_yaml(value: Any) -> str:
     """A YAML document of plain values in the given key order."""
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+
+
+def ends_amid_line(path: Path) -> bool:
+    """True for a file whose last line has no end: its writer was killed."""
+    with path.open("rb") as file:
+        if not file.seek(0, 2):
+            return False
+        file.seek(-1, 2)
+        return file.read(1) != b"\n"

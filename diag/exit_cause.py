@@ -25,7 +25,7 @@ def exit_cause(returncode: int, tail: list[str], *, oom_kills: int = 0, stopped_
     if returncode == 0:
         return ExitCause("finished", 0)
     if stopped_by:
-        return ExitCause("stopped", returncode, stopped_by, f"stopped by {stopped_by}; last.pt holds the last epoch")
+        return ExitCause("stopped", returncode, stopped_by, f"stopped by {stopped_by}")
     for kind, pattern in _TEXTS:
         for line in reversed(tail):
             if re.search(pattern, line):

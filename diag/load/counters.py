@@ -30,6 +30,8 @@ def read_counters(path: Path, steady: tuple[float, float] | None = None) -> Coun
     Raises UnreadableError when it holds no sample at all.
     """
     columns, gpus, marks, lost = parse_counters(read_bytes(path, limit=MAX_TRACE_BYTES))
+    if sum(mark.name == "start" for mark in marks) > 1:
+        steady = None  # of a run with several starts: its clock is that of the trace, not the joined one
     if not columns:
         raise UnreadableError("no sample in it")
     return summarize(columns, gpus, marks, lost_lines=lost, steady=steady)
@@ -42,6 +44,7 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
     gpus: tuple[CountedGpu, ...] = ()
     marks: list[Mark] = []
     lost = 0
+    joined_ns = last_ns = 0
     for line in data.split(b"\n"):
         if not line.strip():
             continue
@@ -49,13 +52,16 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
             record = decode(line)
             match record.get("k"):
                 case "c":
-                    _take(columns, int(record["t"]) / 1e9, record["v"])
+                    last_ns = int(record["t"]) + joined_ns
+                    _take(columns, last_ns / 1e9, record["v"])
                 case "gpus":
                     gpus = tuple(msgspec.convert(gpu, CountedGpu) for gpu in record["gpus"])
                 case "mark":
                     values = {str(k): v for k, v in dict(record.get("v") or {}).items() if _plain(v)}
                     marks.append(Mark(str(record["m"]), int(record["t"]), values))
                 case "start":
+                    if columns:  # started again: the time between, or a new boot's clock, is not the training's
+                        joined_ns = last_ns - int(record["t"])
                     marks.append(Mark("start", int(record["t"])))
                 case _:
                     pass  # a kind from a newer process

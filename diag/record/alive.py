@@ -12,19 +12,18 @@ BEAT_EVERY_S = 1.0
 VALIDATION_GRACE_S = 70.0
 """So long a validation may go on after a stop, because its end saves the epoch. Kills come after 100 s (diag.child)."""
 
-_asked_s = 0.0
-"""When a stop was asked for first, by the monotonic clock; 0 for not yet."""
+_asked_s: list[float] = []
+"""When a stop was asked for, by the monotonic clock."""
 
 
 def ask_to_stop() -> None:
     """Note that this process was asked to stop."""
-    global _asked_s
-    _asked_s = _asked_s or time.monotonic()
+    _asked_s.append(time.monotonic())
 
 
 def leave_in_time(_: Any = None) -> None:
     """Callback of each validation batch: leave a validation that would outlast the time that a stop has."""
-    if _asked_s and time.monotonic() - _asked_s > VALIDATION_GRACE_S:
+    if _asked_s and time.monotonic() - _asked_s[0] > VALIDATION_GRACE_S:
         print("diag: stopped by SIGTERM in a validation that takes long; its epoch is trained again", file=sys.stderr)
         sys.exit(143)
 

@@ -46,7 +46,7 @@ class Resumable(BaseTrainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._kept = Kept()
         super().__init__(*args, **kwargs)
-        self.wdir = AtomicPath(self.wdir)
+        self.wdir: Path = AtomicPath(self.save_dir / "weights")
         self.last, self.best = LastPath(self.wdir / "last.pt"), AtomicPath(self.wdir / "best.pt")
 
     def check_resume(self, overrides: Any) -> None:

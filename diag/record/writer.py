@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from diag.codec import ends_amid_line
 from diag.model.trace import Stage
 
 TRACE_VERSION = 1
@@ -68,12 +69,3 @@ class TraceWriter:
             # Recording never hurts training: say it once and be silent.
             self._failed = True
             print(f"diag: recording stopped: {error}", file=sys.stderr)
-
-
-def ends_amid_line(path: Path) -> bool:
-    """True for a file whose last line has no end."""
-    with path.open("rb") as file:
-        if not file.seek(0, 2):
-            return False
-        file.seek(-1, 2)
-        return file.read(1) != b"\n"
