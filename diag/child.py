@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Self
 
-from diag.codec import ends_amid_line
+from diag.codec import end_line
 from diag.exit_cause import exit_cause
 from diag.model.run import ExitCause
 from diag.probe.cgroup import read_limits
@@ -102,9 +102,8 @@ def run_child(
     stopper.child = process
     try:
         on_start(process.pid)
+        end_line(console)  # of an earlier start that was killed
         file = console.open("a", encoding="utf-8")
-        if ends_amid_line(console):  # of an earlier start that was killed
-            file.write("\n")
         tee = _Tee(file, screen)
         while _pump(process, tee, stopper):
             if tee.ticked():

@@ -124,10 +124,12 @@ def to_yaml(value: Any) -> str:
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
 
 
-def ends_amid_line(path: Path) -> bool:
-    """True for a file whose last line has no end: its writer was killed."""
-    with path.open("rb") as file:
-        if not file.seek(0, 2):
-            return False
-        file.seek(-1, 2)
-        return file.read(1) != b"\n"
+def end_line(path: Path) -> None:
+    """End the last line of a file that is appended to, where its writer was killed amid it. Raises OSError."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        if file.seek(0, 2):
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                file.write(b"\n")

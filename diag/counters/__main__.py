@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from diag.codec import ends_amid_line
 from diag.counters.gpus import GpuThread
 from diag.counters.host import Host
 from diag.counters.proc import Process, Tree
@@ -48,10 +47,7 @@ class Session:
         self._kills = self._host.oom_kills()
         self._flag = run_dir / "trace" / STALLED
         self._flag.parent.mkdir(parents=True, exist_ok=True)
-        path = run_dir / "trace" / "counters.jsonl"
-        self._file: IO[str] = path.open("a", encoding="utf-8", buffering=1)
-        if ends_amid_line(path):  # killed together with an earlier start of this run
-            self._file.write("\n")
+        self._file: IO[str] = (run_dir / "trace" / "counters.jsonl").open("a", encoding="utf-8", buffering=1)
 
     def run(self) -> None:
         """Sample until the end."""

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from diag.codec import end_line
+
 
 class CountersProcess:
     """Beside a training child: `start` with its pid, `stop` when it has ended. A failure never hurts the training."""
@@ -20,6 +22,7 @@ class CountersProcess:
         errors = self._run_dir / "trace" / "counters.err"
         try:
             errors.parent.mkdir(parents=True, exist_ok=True)
+            end_line(errors.with_name("counters.jsonl"))
             with errors.open("wb") as file:
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", "diag.counters", str(self._run_dir), "--pid", str(pid)],

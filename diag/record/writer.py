@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from diag.codec import ends_amid_line
+from diag.codec import end_line
 from diag.model.trace import Stage
 
 TRACE_VERSION = 1
@@ -60,9 +60,8 @@ class TraceWriter:
             if file is None:
                 path = self._run_dir / name
                 path.parent.mkdir(parents=True, exist_ok=True)
+                end_line(path)  # of a killed process: its half line stays one lost line
                 file = path.open("a", encoding="utf-8", buffering=1)
-                if ends_amid_line(path):  # a killed process left it; its half line stays one lost line
-                    file.write("\n")
                 setattr(self, attribute, file)
             file.write(line)
         except (OSError, ValueError) as error:
