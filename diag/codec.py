@@ -1,5 +1,6 @@
 """The only module that knows JSON, JSONL and YAML. Files are written atomically."""
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -125,10 +126,8 @@ def to_yaml(value: Any) -> str:
 
 
 def end_line(path: Path) -> None:
-    """End the last line of a file that is appended to, where its writer was killed amid it. Raises OSError."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
+    """End the last line of a file that is appended to, where its writer was killed amid it; does nothing if it can't."""
+    with contextlib.suppress(OSError), path.open("r+b") as file:
         if file.seek(0, 2):
             file.seek(-1, 2)
             if file.read(1) != b"\n":

@@ -11,13 +11,15 @@ from typing import Any
 from diag import codec
 from diag.errors import DiagError
 from diag.model.run import RunRecord
-from diag.record.alive import Heartbeat, ask_to_stop, leave_in_time, stacks_on_signal
+from diag.record.alive import Heartbeat, ask_to_stop, end_with_parent, leave_in_time, only_one, stacks_on_signal
 
 
 def main(run_dir: Path) -> None:
     """Train; exceptions end the process with their traceback, which is evidence in console.log."""
     record = codec.read_json(run_dir / "run.json", RunRecord)
     os.environ["DIAG_RUN_DIR"] = str(run_dir)
+    end_with_parent()
+    lock = only_one(run_dir)
     stacks_on_signal(run_dir)
     from diag.record import checkpoints
     from diag.record.resumable import KEEP
@@ -33,6 +35,8 @@ def main(run_dir: Path) -> None:
     changed = record.attempts[-1].changed if record.attempts else {}
     train(run_dir, dict(record.args), record.task, resume=last, changed=changed)
     checkpoints.forget(run_dir / "ultralytics")
+    if lock:
+        lock.close()
 
 
 def train(
