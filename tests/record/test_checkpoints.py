@@ -21,7 +21,7 @@ def yolo(tmp_path: Path) -> Path:
 
 
 def checkpoint(epoch: int, **more: Any) -> dict[str, Any]:
-    full = {"epoch": epoch, "model": None, "ema": {"w": torch.ones(3)}, "optimizer": {"state": {}}}
+    full: dict[str, Any] = {"epoch": epoch, "model": None, "ema": {"w": torch.ones(3)}, "optimizer": {"state": {}}}
     return {**full, "best_fitness": 0.5, "train_metrics": {"fitness": 0.4}, **more}
 
 

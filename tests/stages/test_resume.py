@@ -84,7 +84,7 @@ def test_resume_true_takes_the_newest_and_a_path_takes_that_run(tmp_path: Path) 
 
 @pytest.mark.parametrize("path", ["missing/last.pt", "/etc/hostname"])
 def test_a_path_outside_the_workspace_is_refused(tmp_path: Path, path: str) -> None:
-    with pytest.raises(InputError, match="in .*runs; to train on from other weights"):
+    with pytest.raises(InputError, match="to train on from other weights"):
         resume.named(tmp_path, path, None)
 
 

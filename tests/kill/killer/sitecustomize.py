@@ -90,7 +90,8 @@ def arm(trainer: Any) -> None:
         return strip(f, s, updates=updates)
 
     engine.BaseTrainer.save_metrics, Path.replace = row, renamed  # type: ignore[method-assign,assignment]
-    files.write_part = exact.write_part = written
+    files.write_part = written
+    vars(exact)["write_part"] = written
     engine.strip_optimizer = stripped
 
 
