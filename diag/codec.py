@@ -126,7 +126,7 @@ def to_yaml(value: Any) -> str:
 
 
 def end_line(path: Path) -> None:
-    """End the last line of a file that is appended to, where its writer was killed amid it; does nothing if it can't."""
+    """End the last line of a file that is appended to, where its writer was killed amid it. Errors are ignored."""
     with contextlib.suppress(OSError), path.open("r+b") as file:
         if file.seek(0, 2):
             file.seek(-1, 2)

@@ -45,6 +45,7 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
     marks: list[Mark] = []
     lost = 0
     joined_ns = last_ns = 0
+    joined = _Joined()
     for line in data.split(b"\n"):
         if not line.strip():
             continue
@@ -53,7 +54,7 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
             match record.get("k"):
                 case "c":
                     last_ns = int(record["t"]) + joined_ns
-                    _take(columns, last_ns / 1e9, record["v"])
+                    _take(columns, last_ns / 1e9, joined.values(columns, record["v"]))
                 case "gpus":
                     gpus = tuple(msgspec.convert(gpu, CountedGpu) for gpu in record["gpus"])
                 case "mark":
@@ -62,6 +63,7 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
                 case "start":
                     if columns:  # started again: the time between, or a new boot's clock, is not the training's
                         joined_ns = last_ns - int(record["t"])
+                        joined = _Joined(again=True)
                     marks.append(Mark("start", int(record["t"])))
                 case _:
                     pass  # a kind from a newer process
@@ -93,6 +95,24 @@ def summarize(
         if speeds:
             series[f"{plain}_per_s"] = _series(rate_times, speeds, start, begin, until)
     return Counters(end - start, series, grew, gpus, marks, lost_lines)
+
+
+class _Joined:
+    """Totals of one start of a run, moved so that they go on where those of the start before ended."""
+
+    def __init__(self, *, again: bool = False) -> None:
+        self._again = again
+        self._shift: dict[str, float] = {}
+
+    def values(self, columns: Columns, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The values of one sample; `columns` are those before it."""
+        if not self._again:
+            return values
+        moved = dict(values)
+        for name, value in values.items():
+            if name.endswith(_TOTAL) and name in columns:
+                moved[name] = float(value) + self._shift.setdefault(name, columns[name][1][-1] - float(value))
+        return moved
 
 
 def _take(columns: Columns, t: float, values: Mapping[str, Any]) -> None:
