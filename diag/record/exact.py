@@ -6,6 +6,7 @@ tensors, numbers, strings and lists, so that it loads with `weights_only=True`.
 """
 
 import contextlib
+import os
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -40,6 +41,8 @@ def capture(trainer: Any, last_step: int, elapsed_s: float, *, small: bool = Fal
         "stopper": {k: _plain(v) for k, v in vars(trainer.stopper).items()},
         "best_fitness": _plain(trainer.best_fitness),
         "last_step": last_step,
+        "batches": len(trainer.train_loader),
+        "images": len(trainer.train_loader.dataset),
     }
     if small or hasattr(model, "teacher_model") or getattr(trainer.args, "quantize", None) == 8:
         return state  # the checkpoint of a distilled or quantized model has a form of its own
@@ -87,7 +90,9 @@ def why_not(trainer: Any, state: Mapping[str, Any]) -> str:
     for name, now in (("ultralytics", __version__), ("torch", str(torch.__version__))):
         if state[name] != now:
             return f"{name} was {state[name]} and is {now}"
-    if trainer.world_size > 1:
+    if not same_batches(trainer, state):
+        return "the batch size or the number of images has changed"
+    if ranks() > 1:
         return "with several ranks the random states of the other ranks are not kept"
     if workers := trainer.train_loader.num_workers:
         return f"{workers} loader workers draw random numbers in processes of their own and fetch ahead"
@@ -96,6 +101,12 @@ def why_not(trainer: Any, state: Mapping[str, Any]) -> str:
     if trainer.device.type != "cpu":
         return f"kernels on {trainer.device.type} need not give the same bits twice"
     return ""
+
+
+def same_batches(trainer: Any, state: Mapping[str, Any]) -> bool:
+    """True if an epoch still is as many batches of as many images, so that batch numbers mean the same."""
+    now = len(trainer.train_loader), len(trainer.train_loader.dataset)
+    return (state.get("batches", now[0]), state.get("images", now[1])) == now
 
 
 def restore(trainer: Any, state: Mapping[str, Any]) -> None:
@@ -186,6 +197,11 @@ def after_reset(loader: Any, then: Callable[[], None]) -> None:
         then()
 
     loader.reset = reset
+
+
+def ranks() -> int:
+    """How many processes train together, as torchrun says (8.3.9 keeps it in no attribute)."""
+    return int(os.environ.get("WORLD_SIZE") or 1)
 
 
 def bare(model: Any) -> Any:

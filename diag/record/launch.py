@@ -22,7 +22,7 @@ def main(run_dir: Path) -> None:
     lock = only_one(run_dir)
     stacks_on_signal(run_dir)
     from diag.record import checkpoints
-    from diag.record.resumable import KEEP
+    from diag.record.resumable import CHANGED, KEEP
 
     os.environ[KEEP] = "small" if os.environ.get("EXACT_RESUME", "").lower() in {"0", "false", "no"} else "full"
     epochs = record.args.get("epochs")
@@ -33,6 +33,7 @@ def main(run_dir: Path) -> None:
     checkpoints.announce(plan, run_dir)
     last = "" if plan.how == "start" else str(run_dir / "ultralytics" / "weights" / "last.pt")
     changed = record.attempts[-1].changed if record.attempts else {}
+    os.environ[CHANGED] = ", ".join(sorted(changed))
     train(run_dir, dict(record.args), record.task, resume=last, changed=changed)
     checkpoints.forget(run_dir / "ultralytics")
     if lock:

@@ -19,6 +19,9 @@ from diag.record.files import STATE, AtomicPath, LastPath, replacing, sha256, sy
 KEEP = "DIAG_KEEP_STATE"
 """`full`: write resume_state.pt beside last.pt; `small`: without its tensors. Set by the launcher; absent: neither."""
 
+CHANGED = "DIAG_RESUME_CHANGED"
+"""Names of the arguments that the user gave anew with `resume=`. Set by the launcher."""
+
 
 class Kept:
     """What a trainer must know of its past. Plain values only: Ultralytics copies trainers."""
@@ -72,8 +75,10 @@ class Resumable(BaseTrainer):
             return
         exact.restore(self, kept.state)
         kept.why_not = exact.why_not(self, kept.state)
-        kept.last_step = kept.state["last_step"]
-        kept.waits = "model" in kept.state
+        if changed := os.environ.get(CHANGED):
+            kept.why_not = f"changed with resume=: {changed}"
+        if exact.same_batches(self, kept.state):
+            kept.last_step, kept.waits = kept.state["last_step"], "model" in kept.state
 
     def _do_train(self, *args: Any) -> None:
         if self._kept.how == "final":
@@ -116,7 +121,7 @@ class Resumable(BaseTrainer):
         if state is None or "model" not in state:
             return
         exact.restore_grads(self, state)
-        if self.world_size > 1:
+        if exact.ranks() > 1:
             return
         exact.restore_buffer(self.train_loader.dataset, state["buffer"])
 

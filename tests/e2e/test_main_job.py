@@ -181,7 +181,7 @@ def test_a_stop_before_the_first_epoch_ends_begins_the_same_run_again(tmp_path: 
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=100)
     assert process.returncode == 130, err[-2000:]
     first = summary(tmp_path)
     assert "begins this run again, no epoch was saved yet" in first["exit_cause"]["detail"]

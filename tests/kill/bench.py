@@ -17,18 +17,18 @@ def main(points: list[str]) -> int:
         root = Path(folder)
         data = make_data(root / "set")
         print("an uninterrupted run ...", file=sys.stderr, flush=True)
-        done = train(root / "whole", data)
+        done = train(root, data, "whole")
         if done.returncode:
             print(done.stdout[-3000:] + done.stderr[-3000:], file=sys.stderr)
             return 1
-        whole = rows(root / "whole" / "runs" / "run")
+        whole = rows(root / "runs" / "whole")
         print(
             "| killed at | where | saved epochs | resumed | seconds | result |\n| --- | --- | ---: | --- | ---: | --- |"
         )
         failed = 0
         for number, point in enumerate(chosen):
             print(f"{number + 1}/{len(chosen)} {point} ...", file=sys.stderr, flush=True)
-            outcome = kill_and_resume(root / str(number), data, point, whole)
+            outcome = kill_and_resume(root, data, point, whole)
             faults = list(outcome.faults)
             if outcome.saved != expected_epochs(point):
                 faults.append(f"went on after {outcome.saved} epochs, not {expected_epochs(point)}")

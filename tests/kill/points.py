@@ -14,7 +14,7 @@ from tests.e2e.test_tasks import ROWS, draw
 
 EPOCHS, BATCHES = 4, 6
 WORDS = (
-    f"epochs={EPOCHS}", "imgsz=64", "batch=4", "nbs=12", "close_mosaic=2", "device=cpu", "plots=False", "seed=1",
+    f"epochs={EPOCHS}", "imgsz=32", "batch=4", "nbs=12", "close_mosaic=2", "device=cpu", "plots=False", "seed=1",
 )  # fmt: skip
 """Six batches an epoch and a step every third one, so that gradients wait over the end of an epoch; mosaic until the
 second epoch, so that a resume lies before, at and after its end."""
@@ -68,12 +68,12 @@ def make_data(root: Path) -> Path:
     return root / "data.yaml"
 
 
-def train(workspace: Path, data: Path, *words: str, kill_at: str = "") -> subprocess.CompletedProcess[str]:
-    """`diag train` with the killer beside it."""
+def train(workspace: Path, data: Path, name: str, kill_at: str = "") -> subprocess.CompletedProcess[str]:
+    """`diag train name=NAME`, with the killer beside it."""
     killer = {"KILL_AT": kill_at, "PYTHONPATH": str(Path(__file__).parent / "killer")} if kill_at else {}
     quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     return subprocess.run(
-        [str(DIAG), "train", f"data={data}", "name=run", *WORDS, *words],
+        [str(DIAG), "train", f"data={data}", f"name={name}", *WORDS],
         env=environment(workspace, **quiet, **killer),
         capture_output=True,
         text=True,
@@ -92,18 +92,19 @@ def rows(run_dir: Path) -> list[dict[str, str]]:
 def kill_and_resume(workspace: Path, data: Path, point: str, whole: Sequence[dict[str, str]]) -> Outcome:
     """Kill at the point, start the same command again, and compare with the rows of an uninterrupted run."""
     start = time.monotonic()
-    run_dir = workspace / "runs" / "run"
-    killed = train(workspace, data, kill_at=point)
+    name = point.replace(":", "_")
+    run_dir = workspace / "runs" / name
+    killed = train(workspace, data, name, point)
     faults = [] if killed.returncode == -9 else [f"was not killed: {killed.returncode} {killed.stderr[-200:]}"]
     time.sleep(0.5)  # the counters process sees its parent's end
     last = run_dir / "ultralytics" / "weights" / "last.pt"
-    again = train(workspace, data)
+    again = train(workspace, data, name)
     if again.returncode:
         faults.append(f"exit code {again.returncode}: {again.stdout[-600:]}")
     record = json.loads((run_dir / "run.json").read_text())
     attempts = record.get("attempts", [])
     how = (attempts[-1].get("resumed") if attempts else None) or {}
-    others = [d.name for d in (workspace / "runs").iterdir() if d != run_dir]
+    others = [d.name for d in (workspace / "runs").iterdir() if d != run_dir and d.name.startswith(f"{name}-")]
     got = rows(run_dir) if (run_dir / "ultralytics" / "results.csv").exists() else []
     checks = {
         "another run was begun": bool(others),
