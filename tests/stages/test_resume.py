@@ -3,6 +3,7 @@
 import dataclasses
 import fcntl
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from diag import codec
 from diag.errors import InputError
 from diag.health import LOCK, mark_run
+from diag.model.check import Status
 from diag.model.run import Attempt, ExitCause, Resumed, RunRecord
-from diag.stages import resume
+from diag.stages import data, resume, smoke
 
 ARGS = {"model": "yolo11n.yaml", "epochs": 3, "data": "a.yaml"}
 
@@ -125,3 +127,38 @@ def test_attempts_tell_the_history(tmp_path: Path) -> None:
     mark_run(run_dir, ExitCause("finished", 0))
     first, second = codec.read_json(run_dir / "run.json", RunRecord).attempts
     assert (first.exit_cause.kind, second.exit_cause.kind, second.resumed) == ("killed", "finished", None)
+
+
+def going_on(run_dir: Path, *machines: str) -> Any:
+    """What the stages see of a run with one start on each of these machines."""
+    attempts = tuple(Attempt("2026-01-01T10:00:00+00:00", machine=name) for name in machines)
+    return SimpleNamespace(run_dir=run_dir, attempts=attempts)
+
+
+@pytest.mark.parametrize(
+    ("machines", "statuses", "skipped"),
+    [
+        (("m", "m"), ("pass", "warn"), True),
+        (("m", "other"), ("pass",), False),
+        (("m", "m"), ("pass", "fail"), False),
+        ((), ("pass",), False),
+    ],
+)
+def test_a_mini_run_that_passed_on_this_machine_is_not_repeated(
+    tmp_path: Path, machines: tuple[str, ...], statuses: tuple[str, ...], skipped: bool
+) -> None:
+    codec.write_json(tmp_path / "smoke.json", [{"id": f"smoke.{n}", "status": s} for n, s in enumerate(statuses)])
+    result = smoke._passed_before(going_on(tmp_path, *machines))
+    assert (result is not None) == skipped
+    if result:
+        assert (result.status, len(result.details["verdicts"])) == (Status.WARN, 2)
+        assert "not repeated" in result.reason
+
+
+def test_a_changed_data_set_is_told(tmp_path: Path) -> None:
+    before: dict[str, Any] = {"splits": {"train": {"images": 8}}}
+    codec.write_json(tmp_path / "data.json", before)
+    context = going_on(tmp_path, "m", "m")
+    assert data._changed(context, before) == ""
+    assert "has changed" in data._changed(context, {"splits": {"train": {"images": 9}}})
+    assert data._changed(going_on(tmp_path), {"splits": {}}) == ""
