@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Self
 
+from diag.codec import end_line
 from diag.exit_cause import exit_cause
 from diag.model.run import ExitCause
 from diag.probe.cgroup import read_limits
@@ -104,6 +105,7 @@ def run_child(
     stopper.child = process
     try:
         on_start(process.pid)
+        end_line(console)  # of an earlier start that was killed
         file = console.open("a", encoding="utf-8")
         tee = _Tee(file, screen)
         while _pump(process, tee, stopper):

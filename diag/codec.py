@@ -1,5 +1,6 @@
 """The only module that knows JSON, JSONL and YAML. Files are written atomically."""
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -122,3 +123,12 @@ def parse_yaml(text: str, where: str) -> Any:
 def to_yaml(value: Any) -> str:
     """A YAML document of plain values in the given key order."""
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+
+
+def end_line(path: Path) -> None:
+    """End the last line of a file that is appended to, where its writer was killed amid it. Errors are ignored."""
+    with contextlib.suppress(OSError), path.open("r+b") as file:
+        if file.seek(0, 2):
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                file.write(b"\n")

@@ -26,7 +26,7 @@ def exit_cause(returncode: int, tail: list[str], *, oom_kills: int = 0, stopped_
     if returncode == 0:
         return ExitCause("finished", 0)
     if stopped_by:
-        return ExitCause("stopped", returncode, stopped_by, f"stopped by {stopped_by}; last.pt holds the last epoch")
+        return ExitCause("stopped", returncode, stopped_by, f"stopped by {stopped_by}")
     if reason := known_reason(tail):
         kind, detail, line = reason
         return ExitCause(kind, returncode, _signal(returncode), detail, line)

@@ -11,7 +11,7 @@ from typing import IO, Any
 from diag import codec
 from diag.errors import InputError
 from diag.model.check import StageResult, Status, worst
-from diag.model.run import ExitCause, RunRecord
+from diag.model.run import Attempt, ExitCause, Resumed, RunRecord
 from diag.render.health import markdown
 
 SCHEMA_VERSION = 1
@@ -50,6 +50,10 @@ class Health:
             "findings": [],
             "exit_cause": ExitCause("running"),
         }
+
+    def goes_on(self, record: RunRecord) -> None:
+        """The run was started before: its first start and its attempts until now."""
+        self.document["run"] |= {"started": record.started, "attempts": record.attempts[:-1]}
 
     def begin(self, stage: str) -> None:
         """A stage starts: if nothing more is ever written, the summary says that it was running."""
@@ -138,7 +142,7 @@ def close_vanished(workspace: Path) -> str | None:
     if not isinstance(run, dict) or not isinstance(cause, dict) or cause.get("kind") != "running":
         return None
     run_dir = Path(str(run.get("dir") or "/nonexistent"))
-    if _held(run_dir):
+    if is_held(run_dir):
         return None
     document["exit_cause"] = ExitCause(
         "killed", detail="the process went away without a word (kill -9, power, container)"
@@ -147,21 +151,37 @@ def close_vanished(workspace: Path) -> str | None:
     codec.write_json(path, document)
     if run_dir.is_dir():
         codec.write_json(run_dir / "health.json", document)
-        mark_run(run_dir, document["exit_cause"])
+        mark_run(run_dir, document["exit_cause"], str(document.get("updated") or ""))
     return str(run.get("id"))
 
 
-def mark_run(run_dir: Path, cause: ExitCause) -> None:
-    """Set how a run ended in its run.json; a run without one, or a full disk, is left alone."""
+def mark_run(run_dir: Path, cause: ExitCause, ended: str = "") -> None:
+    """Set how a run and its last attempt ended in run.json; a run without one, or a full disk, is left alone."""
     path = run_dir / "run.json"
+    ended = ended or now()
     try:
         record = codec.read_json(path, RunRecord)
-        codec.write_json(path, dataclasses.replace(record, exit_cause=cause, ended=now()))
+        attempts = attempts_with(run_dir, record, cause, ended)
+        codec.write_json(path, dataclasses.replace(record, exit_cause=cause, ended=ended, attempts=attempts))
     except OSError:
         return  # the summary says it
 
 
-def _held(run_dir: Path) -> bool:
+def attempts_with(run_dir: Path, record: RunRecord, cause: ExitCause, ended: str) -> tuple[Attempt, ...]:
+    """The attempts of a run, the last one closed: how it ended, and from resume.json how it had gone on."""
+    *before, last = record.attempts or (Attempt(record.started),)
+    return (*before, dataclasses.replace(last, exit_cause=cause, ended=ended, resumed=read_resumed(run_dir)))
+
+
+def read_resumed(run_dir: Path) -> Resumed | None:
+    """How the last attempt went on; None before it has chosen a checkpoint."""
+    try:
+        return codec.read_json(run_dir / "resume.json", Resumed)
+    except (OSError, InputError):
+        return None
+
+
+def is_held(run_dir: Path) -> bool:
     """True if a living process holds the run directory."""
     try:
         with (run_dir / LOCK).open("r") as file:

@@ -41,19 +41,27 @@ ALL = tuple(step.name for step in STEPS)
 
 
 def run_pipeline(
-    words: Sequence[str], workspace: Path, *, cwd: Path, screen: Screen, stages: Sequence[str] = ALL
+    words: Sequence[str],
+    workspace: Path,
+    *,
+    cwd: Path,
+    screen: Screen,
+    stages: Sequence[str] = ALL,
+    fresh: bool = False,
 ) -> int:
     """Run the named stages in their order and return the exit code; the others are `skip`.
 
     0 trained (warnings included), 1 a stage failed, 2 wrong input, 3 our own fault, 128+n stopped by a signal.
-    The summary is written after every stage, and also when the input is wrong.
+    The summary is written after every stage, and also when the input is wrong. An unfinished run with the same
+    arguments goes on, unless `fresh`.
     """
     vanished = close_vanished(workspace)
     if vanished:
         screen.line(f"note: the last run ({vanished}) went away without finishing; it is marked as killed")
     with Stopper() as stopper:
         try:
-            context = begin(list(words), workspace, screen, stopper, cwd=cwd)
+            trains = "train" in stages
+            context = begin(list(words), workspace, screen, stopper, cwd=cwd, trains=trains, fresh=fresh)
         except InputError as error:
             _refuse(workspace, words, error)
             raise

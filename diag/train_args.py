@@ -19,7 +19,6 @@ OURS = {
     "exist_ok": "a run directory is never reused",
     "mode": "this command always trains",
     "cfg": "give its arguments as key=value",
-    "resume": "give the checkpoint as model=path/to/last.pt for a new run; resuming a run is not supported yet",
 }
 """Arguments that the run directory decides, and what to do instead."""
 
@@ -107,6 +106,8 @@ def check_overrides(overrides: Mapping[str, Any]) -> None:
             near = difflib.get_close_matches(key, known, n=3)
             hint = f"; did you mean {' or '.join(f'{n}=' for n in near)}?" if near else ""
             raise InputError(f"'{key}' is no Ultralytics argument{hint}")
+        if key == "resume" and isinstance(value, str):
+            continue  # a checkpoint; its comment in 8.3 says bool
         allowed = known.get(key, ())
         wrong_bool = isinstance(value, bool) and allowed and bool not in allowed
         if value is not None and allowed and (wrong_bool or not isinstance(value, allowed)):

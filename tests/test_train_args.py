@@ -31,7 +31,6 @@ def test_values_are_read_as_ultralytics_reads_them() -> None:
         ("epochs", "key=value"),
         ("=3", "key=value"),
         ("project=x", "--workspace"),
-        ("resume=True", "not supported yet"),
     ],
 )
 def test_a_wrong_argument_is_refused_with_a_hint(word: str, said: str) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from diag.codec import end_line
 from diag.probe.cgroup import own_groups
 
 
@@ -37,6 +38,7 @@ class CountersProcess:
         errors = self._run_dir / "trace" / "counters.err"
         try:
             errors.parent.mkdir(parents=True, exist_ok=True)
+            end_line(errors.with_name("counters.jsonl"))
             with errors.open("wb") as file:
                 self._process = subprocess.Popen(
                     command(self._run_dir, pid),

@@ -30,6 +30,8 @@ def read_counters(path: Path, steady: tuple[float, float] | None = None) -> Coun
     Raises UnreadableError when it holds no sample at all.
     """
     columns, gpus, marks, lost = parse_counters(read_bytes(path, limit=MAX_TRACE_BYTES))
+    if sum(mark.name == "start" for mark in marks) > 1:
+        steady = None  # of a run with several starts: its clock is that of the trace, not the joined one
     if not columns:
         raise UnreadableError("no sample in it")
     return summarize(columns, gpus, marks, lost_lines=lost, steady=steady)
@@ -42,6 +44,8 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
     gpus: tuple[CountedGpu, ...] = ()
     marks: list[Mark] = []
     lost = 0
+    joined_ns = last_ns = 0
+    joined = _Joined()
     for line in data.split(b"\n"):
         if not line.strip():
             continue
@@ -49,13 +53,17 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
             record = decode(line)
             match record.get("k"):
                 case "c":
-                    _take(columns, int(record["t"]) / 1e9, record["v"])
+                    last_ns = int(record["t"]) + joined_ns
+                    _take(columns, last_ns / 1e9, joined.values(columns, record["v"]))
                 case "gpus":
                     gpus = tuple(msgspec.convert(gpu, CountedGpu) for gpu in record["gpus"])
                 case "mark":
                     values = {str(k): v for k, v in dict(record.get("v") or {}).items() if _plain(v)}
                     marks.append(Mark(str(record["m"]), int(record["t"]), values))
                 case "start":
+                    if columns:  # started again: the time between, or a new boot's clock, is not the training's
+                        joined_ns = last_ns - int(record["t"])
+                        joined = _Joined(again=True)
                     marks.append(Mark("start", int(record["t"])))
                 case _:
                     pass  # a kind from a newer process
@@ -87,6 +95,24 @@ def summarize(
         if speeds:
             series[f"{plain}_per_s"] = _series(rate_times, speeds, start, begin, until)
     return Counters(end - start, series, grew, gpus, marks, lost_lines)
+
+
+class _Joined:
+    """Totals of one start of a run, moved so that they go on where those of the start before ended."""
+
+    def __init__(self, *, again: bool = False) -> None:
+        self._again = again
+        self._shift: dict[str, float] = {}
+
+    def values(self, columns: Columns, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The values of one sample; `columns` are those before it."""
+        if not self._again:
+            return values
+        moved = dict(values)
+        for name, value in values.items():
+            if name.endswith(_TOTAL) and name in columns:
+                moved[name] = float(value) + self._shift.setdefault(name, columns[name][1][-1] - float(value))
+        return moved
 
 
 def _take(columns: Columns, t: float, values: Mapping[str, Any]) -> None:

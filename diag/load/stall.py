@@ -26,7 +26,9 @@ def read_stalls(path: Path) -> Stalls | None:
     try:
         with path.open("rb") as file:
             for line in file:
-                if b'"k":"mark"' in line[:12]:
+                if b'"k":"start"' in line[:13]:
+                    marks.append(Mark("start", 0))
+                elif b'"k":"mark"' in line[:12]:
                     record = msgspec.json.decode(line)
                     marks.append(Mark(str(record["m"]), int(record["t"]), dict(record.get("v") or {})))
     except (OSError, msgspec.DecodeError, KeyError, TypeError, ValueError):
@@ -47,5 +49,8 @@ def stalls(marks: list[Mark] | tuple[Mark, ...]) -> Stalls | None:
             if (mark.t_ns - begin_ns) / 1e9 > longest:
                 longest, step = (mark.t_ns - begin_ns) / 1e9, last
             begin_ns = 0
-    aborted = any(mark.name == "stall_abort" for mark in marks)
+        elif mark.name == "start":
+            begin_ns = 0  # the run was started again: what hung is gone
+    last = max((i for i, mark in enumerate(marks) if mark.name == "start"), default=0)
+    aborted = any(mark.name == "stall_abort" for mark in marks[last:])
     return Stalls(count, round(longest, 1), step, aborted) if count else None

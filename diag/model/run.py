@@ -37,8 +37,42 @@ EXIT_KINDS = (
 
 
 @dataclass(frozen=True)
+class Resumed:
+    """`resume.json`: how the training child went on.
+
+    `how` is `start`, `exact` (with the state of our own), `plain` (as Ultralytics resumes) or `final` (only the final
+    evaluation was left); `epoch` counts the epochs that were finished before. `exact` says whether the rest equals an
+    uninterrupted run bit for bit, `why_not` why it does not.
+    """
+
+    how: str
+    epoch: int = 0
+    exact: bool = False
+    why_not: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a run, from process start to its end. Times are ISO 8601 with zone."""
+
+    started: str
+    ended: str = ""
+    exit_cause: ExitCause = field(default_factory=lambda: ExitCause("running"))
+    resumed: Resumed | None = None
+    """None until the training child has chosen a checkpoint."""
+    machine: str = ""
+    """Digest of image and hardware; a mini-run that passed is not repeated on the same one."""
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments that the user changed with `resume=`."""
+
+
+@dataclass(frozen=True)
 class RunRecord:
-    """`run.json`: what was asked for and what became of it. Times are ISO 8601 with zone."""
+    """`run.json`: what was asked for and what became of it. Times are ISO 8601 with zone.
+
+    `ended` and `exit_cause` are those of the last attempt.
+    """
 
     id: str
     schema_version: int
@@ -53,6 +87,9 @@ class RunRecord:
     ended: str = ""
     pid: int = 0
     exit_cause: ExitCause = field(default_factory=lambda: ExitCause("running"))
+    key: str = ""
+    """Digest of what makes it the same training; empty for a run that does not train, and for old ones."""
+    attempts: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,15 @@ class Recorder:
         self.between()
         self._final = True
 
+    @property
+    def final(self) -> bool:
+        """True from the final evaluation on."""
+        return self._final
+
+    def resumed(self, step: int) -> None:
+        """Count steps on from `step`, the batches of the epochs that were finished before."""
+        self._step = step
+
     def mark(self, name: str, values: Mapping[str, Any]) -> None:
         """Note an instant, e.g. `nan_recovery`."""
         self._writer.mark(name, self._now(), values)

@@ -4,11 +4,12 @@ The seams are methods, since Ultralytics fires no event between forward, backwar
 owns one attribute, `_diag`, because the trainer's own names (last, stop, plots ...) are easy to overwrite.
 """
 
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
-from ultralytics.engine.trainer import BaseTrainer
 from ultralytics.models.rtdetr.train import RTDETRTrainer
 from ultralytics.models.yolo.classify import ClassificationTrainer
 from ultralytics.models.yolo.detect import DetectionTrainer
@@ -16,12 +17,15 @@ from ultralytics.models.yolo.obb import OBBTrainer
 from ultralytics.models.yolo.pose import PoseTrainer
 from ultralytics.models.yolo.segment import SegmentationTrainer
 
+from diag.model.run import Resumed
 from diag.model.trace import Stage
-from diag.record import checkpoint, loader
+from diag.record import files, loader
+from diag.record.checkpoints import note
 from diag.record.recorder import Recorder
+from diag.record.resumable import Resumable
 
 
-class Profiled(BaseTrainer):
+class Profiled(Resumable):
     """Mixin that turns the training loop's boundaries into laps."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -52,9 +56,13 @@ class Profiled(BaseTrainer):
             self._diag_stop()
         elif event in {"on_train_epoch_end", "on_fit_epoch_end", "on_train_end"}:
             diag.between()
+            if event == "on_fit_epoch_end" and not diag.final:
+                self._diag_stop()  # here the epoch is validated and saved
         elif event == "on_train_start":
             diag.between()
             diag.mark("train_start", self._diag_facts())
+            self._diag_resumed()
+            self._diag_stop()
 
     def build_dataset(self, img_path: Any, mode: str = "train", batch: Any = None) -> Any:
         # Here and not at the loader: 8.3.9 starts its workers while it builds the loader.
@@ -114,13 +122,14 @@ class Profiled(BaseTrainer):
         result = super().validate()
         self._diag.validation.end(self.validator)
         self._diag.between(Stage.VALIDATE)
-        self._diag_stop()
         return result
 
     def save_model(self) -> Any:
         self._diag.between()
-        with checkpoint.timed(self._diag.saved):
-            result = super().save_model()
+        files.take_written()
+        result = super().save_model()
+        if (written := files.take_written())[1]:
+            self._diag.saved(*written)
         self._diag.between(Stage.CHECKPOINT)
         return result
 
@@ -146,10 +155,25 @@ class Profiled(BaseTrainer):
             "accumulate": self.accumulate,
         }
 
+    def _diag_resumed(self) -> None:
+        """Note how the training goes on, in the trace and in resume.json."""
+        kept = self._kept
+        if kept.how not in {"exact", "plain", "final"}:
+            return
+        epoch = self.epochs if kept.how == "final" else self.start_epoch
+        why = kept.why_not or ("" if kept.how != "plain" else "Ultralytics saves weights in half precision")
+        exact = kept.how == "final" or not why
+        self._diag.resumed(epoch * len(self.train_loader))
+        self._diag.mark("resume", {"epoch": epoch, "how": kept.how, "exact": exact, "why_not": why})
+        if max(int(os.environ.get("RANK", "-1")), 0) == 0:
+            note(Path(os.environ["DIAG_RUN_DIR"]), Resumed(kept.how, epoch, exact, why, kept.notes))
+            print(f"diag: {'bit for bit' if exact else f'not bit for bit: {why}'}", file=sys.stderr)
+
     def _diag_stop(self) -> None:
         """Leave at a boundary after SIGTERM. `trainer.stop = True` would strip the optimizer from last.pt."""
         if self._diag.stop_requested:
-            print("diag: stopped by SIGTERM at a batch boundary; last.pt stays resumable", file=sys.stderr)
+            what = f"{Path(self.last).name} can be resumed" if Path(self.last).exists() else "nothing to resume yet"
+            print(f"diag: stopped by SIGTERM at a batch boundary; {what}", file=sys.stderr)
             sys.exit(143)
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from diag.codec import end_line
 from diag.model.trace import Stage
 
 TRACE_VERSION = 1
@@ -59,6 +60,7 @@ class TraceWriter:
             if file is None:
                 path = self._run_dir / name
                 path.parent.mkdir(parents=True, exist_ok=True)
+                end_line(path)  # of a killed process: its half line stays one lost line
                 file = path.open("a", encoding="utf-8", buffering=1)
                 setattr(self, attribute, file)
             file.write(line)

@@ -28,6 +28,8 @@ def markdown(document: dict[str, Any]) -> str:
         f"- how it ended: **{cause['kind']}**" + (f", {escape(cause['detail'])}" if cause.get("detail") else ""),
         f"- started {run['started']}, ended {run['ended'] or '-'}, updated {document['updated']}",
     ]
+    for number, attempt in enumerate(run.get("attempts") or [], 1):
+        lines.append(f"- start {number}: {_attempt(attempt)}")
     if run.get("overrides"):
         given = run["overrides"]
         words = given if isinstance(given, list) else [f"{k}={v}" for k, v in given.items()]
@@ -43,6 +45,14 @@ def markdown(document: dict[str, Any]) -> str:
     if run["dir"]:
         lines += ["", "The full report with the time ledger: `report.md` in the run directory."]
     return "\n".join(lines) + "\n"
+
+
+def _attempt(attempt: dict[str, Any]) -> str:
+    """One earlier start of a run that went on: when, where it went on from, how it ended."""
+    cause, resumed = attempt["exit_cause"], attempt.get("resumed") or {}
+    begun = f"after epoch {resumed['epoch']}" if resumed.get("how") not in {None, "start"} else "from the first epoch"
+    said = f", {escape(cause['detail'])}" if cause.get("detail") else ""
+    return f"{attempt['started']} to {attempt['ended']}, {begun}, **{cause['kind']}**{said}"
 
 
 def _checks(checks: list[dict[str, Any]]) -> list[str]:

@@ -1,9 +1,11 @@
 """What the stages of one run share, and how a run directory begins."""
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from diag import codec, settings
@@ -12,11 +14,12 @@ from diag.dataset.catalog import is_shipped_model, shipped_dataset
 from diag.dataset.demo import make_demo
 from diag.dataset.resolve import DataSpec, resolve
 from diag.errors import InputError
-from diag.health import Health, hold, now
+from diag.health import Health, hold, is_held, now
 from diag.model.hardware import Baseline
-from diag.model.run import RunRecord
+from diag.model.run import Attempt, RunRecord
 from diag.probe.checkpoint import why_refuse
 from diag.screen import Screen
+from diag.stages import resume
 from diag.train_args import default_model, load_defaults, parse_overrides, task_of
 
 RUN_SCHEMA_VERSION = 1
@@ -40,6 +43,8 @@ class Context:
     baseline: Baseline | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     """What one stage leaves for a later one, e.g. the exit cause of training."""
+    attempts: tuple[Attempt, ...] = ()
+    """Of a run that goes on: all its starts, this one included; empty for a new run."""
 
     @property
     def demo(self) -> bool:
@@ -48,13 +53,40 @@ class Context:
 
 
 def begin(
-    words: list[str], workspace: Path, screen: Screen, stopper: Stopper, *, cwd: Path, summary: bool = True
+    words: list[str],
+    workspace: Path,
+    screen: Screen,
+    stopper: Stopper,
+    *,
+    cwd: Path,
+    summary: bool = True,
+    trains: bool = False,
+    fresh: bool = False,
 ) -> Context:
-    """Parse the user's arguments and create the run directory with its run.json.
+    """Parse the user's arguments and create the run directory with its run.json, or go on with an unfinished one.
 
     Raises InputError before anything is created when an argument is wrong. `summary`: write the health summary, too.
+    `trains`: it is a training, so that an unfinished run with the same arguments goes on, unless `fresh`.
     """
     overrides = parse_overrides(words)
+    wish = overrides.pop("resume", None)
+    if wish and (fresh or not trains):
+        raise InputError("resume= and --fresh exclude each other" if fresh else "resume=: this command does not train")
+    if wish:
+        found = resume.named(workspace, wish, overrides.get("model"))
+        assert found.run_dir and found.record
+        changed = resume.changes(found.record, overrides)
+        asked = dict(found.record.overrides)
+        args = {**found.record.args, **changed}
+        if (data := str(asked.get("data") or "")) and (cwd / data).exists():
+            args["data"] = data  # the record names the view of it; from another folder, that has to do
+        return _go_on(
+            Context(
+                workspace, found.run_dir, asked, found.record.task, args, screen, stopper,
+                Health(workspace, found.run_dir, asked), cwd,
+            ),
+            found.record, summary=summary, changed=changed,
+        )  # fmt: skip
     task = task_of(overrides)
     model = overrides.get("model") or default_model(task)
     defaults = load_defaults(settings.CONFIGS / "train" / ("default.yaml" if overrides.get("data") else "demo.yaml"))
@@ -65,15 +97,56 @@ def begin(
     }
     args.pop("task", None)
     _trust(args, cwd, workspace)
-    run_dir = _new_run_dir(workspace, str(args.pop("name", "") or ""))
+    name = str(args.pop("name", "") or "")
+    key = resume.key_of(args, task, name, cwd) if trains else ""
+    if trains:
+        found = resume.find(workspace, key, args)
+        if found.run_dir and found.record and not fresh and wish is not False:
+            health = Health(workspace, found.run_dir, overrides)
+            context = Context(workspace, found.run_dir, overrides, task, args, screen, stopper, health, cwd)
+            return _go_on(context, found.record, summary=summary)
+        if found.run_dir:
+            screen.line(f"note: run {found.run_dir.name} with the same arguments is unfinished; a fresh one begins")
+        elif found.note:
+            screen.line(f"note: {found.note}")
+    run_dir = _new_run_dir(workspace, name)
     stack, sha256 = settings.stack()
     health = Health(workspace, run_dir, overrides)
     context = Context(workspace, run_dir, overrides, task, args, screen, stopper, health, cwd)
     context.facts["lock"] = hold(run_dir)
     if summary:
         health.write()
-    record = RunRecord(run_dir.name, RUN_SCHEMA_VERSION, now(), overrides, args, task, stack, sha256, pid=os.getpid())
+    started = now()
+    record = RunRecord(
+        run_dir.name, RUN_SCHEMA_VERSION, started, overrides, args, task, stack, sha256, pid=os.getpid(), key=key,
+        attempts=(Attempt(started, machine=resume.machine()),),
+    )  # fmt: skip
     codec.write_json(run_dir / "run.json", record)
+    return context
+
+
+def _go_on(
+    context: Context, record: RunRecord, *, summary: bool, changed: Mapping[str, Any] = MappingProxyType({})
+) -> Context:
+    """Begin the next attempt of an unfinished run. Raises InputError when another process was quicker."""
+    run_dir = context.run_dir
+    context.facts["lock"] = hold(run_dir)
+    if context.facts["lock"] is None and is_held(run_dir):
+        raise InputError(f"run {run_dir.name} was just taken up by another process; --fresh starts a new run")
+    why = record.exit_cause.detail or record.exit_cause.kind
+    stack, sha256 = settings.stack()
+    record = replace(
+        resume.next_attempt(run_dir, record, changed), args=context.args, pid=os.getpid(), stack=stack,
+        lock_sha256=sha256,
+    )  # fmt: skip
+    context.health.goes_on(record)
+    context.attempts = record.attempts
+    if summary:
+        context.health.write()
+    codec.write_json(run_dir / "run.json", record)
+    context.screen.line(
+        f"run {run_dir.name} goes on, start {len(record.attempts)} (the one before: {why}); --fresh starts a new run"
+    )
     return context
 
 

@@ -1,8 +1,10 @@
 """Stage `data`: resolve the data set, count it, and make the view that training reads."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from diag import codec, settings
 from diag.child import run_child
@@ -44,6 +46,7 @@ def run(context: Context) -> StageResult:
         progress=context.screen.progress,
     )
     dataset = replace(found.dataset, faults_file=write_faults(found.faults, context.run_dir / "faults.jsonl"))
+    changed = _changed(context, codec.plain(dataset))
     codec.write_json(context.run_dir / "data.json", dataset)
     context.args["data"] = str(make_view(spec, context.workspace / "cache" / "views"))
     save_args(context)
@@ -51,7 +54,24 @@ def run(context: Context) -> StageResult:
     details = codec.plain(dataset)
     if spec.lost_links:
         details["lost_links"] = {str(k): str(v) for k, v in spec.lost_links.items()}
+    if changed:
+        context.screen.line(f"      {changed}")
+        details["changed"] = changed
     return StageResult("data", status, reason, time.monotonic() - start, details)
+
+
+def _changed(context: Context, dataset: Mapping[str, Any]) -> str:
+    """What is other in the data since the start before of a run that goes on; empty when nothing is."""
+    path = context.run_dir / "data.json"
+    if not context.attempts or not path.exists():
+        return ""
+    try:
+        before, now = codec.read_json(path, dict).get("splits"), dataset.get("splits")
+    except InputError:
+        return ""
+    if before == now:
+        return ""
+    return "the data set has changed since this run was started: the rest of it learns from other images or labels"
 
 
 def can_fetch(data: str, task: str, cwd: Path) -> bool:

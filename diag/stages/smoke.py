@@ -33,6 +33,8 @@ KEPT = ("model", "device", "single_cls", "classes", "amp", "seed", "pretrained",
 def run(context: Context) -> StageResult:
     """Train and use a tiny model in `run_dir/smoke`; a failed verdict fails the stage."""
     start = time.monotonic()
+    if passed := _passed_before(context):
+        return passed
     folder = context.run_dir / "smoke"
     spec = resolve_data(context)
     data = make_subset(spec, folder / "data", IMAGES)
@@ -78,6 +80,21 @@ def run(context: Context) -> StageResult:
     bad = [check for check in verdicts if check.status in {Status.FAIL, Status.WARN}]
     reason = f"{bad[0].id}: {bad[0].reason or bad[0].value}" if bad else "; ".join(check.value for check in verdicts)
     return StageResult("smoke", status, reason, time.monotonic() - start, {"verdicts": codec.plain(verdicts)})
+
+
+def _passed_before(context: Context) -> StageResult | None:
+    """The verdicts of an earlier start of this run, if all its starts were on this machine and image."""
+    path = context.run_dir / "smoke.json"
+    machines = {attempt.machine for attempt in context.attempts}
+    if not context.attempts or len(machines) > 1 or not path.exists():
+        return None
+    verdicts = codec.read_json(path, list)
+    statuses = [str(verdict.get("status")) for verdict in verdicts if isinstance(verdict, dict)]
+    if not statuses or not set(statuses) <= {Status.PASS, Status.WARN}:
+        return None
+    reason = "passed at an earlier start of this run on the same machine and image; not repeated"
+    status = worst([Status(s) for s in statuses])
+    return StageResult("smoke", status, reason, 0.0, {"verdicts": verdicts})
 
 
 def _weights_dir(context: Context) -> Path:

@@ -4,19 +4,21 @@ import contextlib
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from diag.child import run_child
 from diag.counters.process import CountersProcess
-from diag.health import mark_run
+from diag.health import mark_run, read_resumed
 from diag.load.results import read_results
 from diag.load.stall import read_stalls
 from diag.model.check import StageResult, Status
-from diag.model.run import Epochs
+from diag.model.run import Epochs, ExitCause
 from diag.stages.context import Context, save_args
 from diag.stages.environment import child_env
 from diag.stages.progress import Progress, read_progress
+from diag.stages.resume import GOES_ON, WITH_CHECKPOINT, last_pt
 from diag.stages.stall import Hang, drop_empty, stall_cause
 
 WHAT = "train, and record where every second goes"
@@ -62,9 +64,10 @@ def run(context: Context) -> StageResult:
         reserve.unlink(missing_ok=True)
     write_rest(context.run_dir / "console.log", ended.unwritten)
     stall = read_stalls(context.run_dir / "trace" / "counters.jsonl")
-    cause = stall_cause(ended.cause, stall, ended.tail)
+    cause = _with_resume(stall_cause(ended.cause, stall, ended.tail), last_pt(context.run_dir).exists())
     context.facts["exit_cause"] = cause
     mark_run(context.run_dir, cause)
+    resumed = read_resumed(context.run_dir)
     drop_empty(context.run_dir / "stall.txt")
     results = context.run_dir / "ultralytics" / "results.csv"
     epochs = read_results(results) if results.exists() else None
@@ -85,6 +88,10 @@ def run(context: Context) -> StageResult:
         done += f", hung {stall.count} times for up to {stall.longest_s:.0f} s (stall.txt)"
     if details["best"]:
         done += ", best " + ", ".join(f"{k} {v:.3f}" for k, v in details["best"].items() if k != "epoch")
+    if resumed and resumed.how != "start":
+        details["resumed"] = vars(resumed)
+        done += f", resumed after epoch {resumed.epoch}"
+        done += " bit for bit" if resumed.exact else f" (not bit for bit: {resumed.why_not})" if resumed.why_not else ""
     if cause.kind == "finished":
         return StageResult("train", Status.PASS, done, time.monotonic() - start, details)
     reached = f" at {progress}" if progress else " before the first batch"
@@ -97,6 +104,15 @@ def write_rest(console: Path, lines: Sequence[str]) -> None:
     if lines:
         with contextlib.suppress(OSError), console.open("a", encoding="utf-8") as file:
             file.write("\n" + "".join(f"{line}\n" for line in lines))
+
+
+def _with_resume(cause: ExitCause, saved: bool) -> ExitCause:
+    """The end of an unfinished training, with a word about the next start of the same command."""
+    if cause.kind not in GOES_ON and not (cause.kind in WITH_CHECKPOINT and saved):
+        return cause
+    what = "goes on after the last saved epoch" if saved else "begins this run again, no epoch was saved yet"
+    detail = f"stopped by {cause.signal}" if cause.kind == "stopped" else cause.detail
+    return replace(cause, detail=f"{detail}; the same command {what}")
 
 
 def best_metrics(epochs: Epochs | None) -> dict[str, float]:

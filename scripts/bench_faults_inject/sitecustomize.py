@@ -80,13 +80,18 @@ def heavy_augment(augment: Any) -> None:
 
 
 def slow_save(pathlib: Any) -> None:
-    """Checkpoints are written at so many megabytes a second."""
+    """Checkpoints are written at so many megabytes a second, by Ultralytics itself or synced to the disk."""
 
     def wait(path: Any, data: bytes) -> None:
         if path.suffix == ".pt":
             time.sleep(len(data) / 1e6 / number("slow_save"))
 
+    def wait_for_disk(handle: int) -> None:
+        if ".pt" in str(pathlib.Path(f"/proc/self/fd/{handle}").readlink()):
+            time.sleep(os.fstat(handle).st_size / 1e6 / number("slow_save"))
+
     wrap(pathlib.Path, "write_bytes", before=wait)
+    wrap(os, "fsync", before=wait_for_disk)
 
 
 def in_trainer(module: Any) -> None:  # one flat case per fault

@@ -107,3 +107,18 @@ def test_a_killed_container_is_found_out_by_the_next_one(
     engine.run("-v", f"{workspace}:/workspace", *as_owner, args=("train", "no_such_argument=1"))
     lost = json.loads((workspace / "runs/lost/health.json").read_text())
     assert (lost["verdict"], lost["exit_cause"]["kind"]) == ("fail", "killed")
+
+
+def test_a_killed_container_goes_on_with_its_run(engine: Engine, workspace: Path, as_owner: tuple[str, ...]) -> None:
+    args = (*TRAIN_ONLY, "epochs=4")
+    container = engine.start("-v", f"{workspace}:/workspace", *as_owner, args=args)
+    last = wait_for_file(workspace, "runs/*/ultralytics/weights/last.pt", container)
+    docker("kill", container.name)
+    done = engine.run("-v", f"{workspace}:/workspace", *as_owner, args=args)
+    assert done.code == 0, done.out + done.err
+    assert [path.parent.name for path in workspace.glob("runs/*/run.json")] == [last.parents[2].name]
+    told = summary(workspace)
+    assert (told["run"]["id"], told["exit_cause"]["kind"]) == (last.parents[2].name, "finished")
+    assert [attempt["exit_cause"]["kind"] for attempt in told["run"]["attempts"]] == ["killed"]
+    assert (told["train"]["resumed"]["how"], told["train"]["epochs_done"]) in {("exact", 4), ("final", 4)}
+    assert told["train"]["resumed"]["exact"] is True

@@ -169,6 +169,29 @@ def test_sigterm_ends_at_a_batch_with_a_resumable_checkpoint(tmp_path: Path) -> 
 
     last = Path(document["train"]["weights"]["last"])
     assert torch.load(last, map_location="cpu", weights_only=False)["optimizer"] is not None
+    assert "goes on after the last saved epoch" in document["exit_cause"]["detail"]
+
+
+def test_a_stop_before_the_first_epoch_ends_begins_the_same_run_again(tmp_path: Path) -> None:
+    words = ("train", *TINY, "epochs=1", "--format", "json")
+    env = environment(tmp_path)
+    process = subprocess.Popen([str(DIAG), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "runs").glob("*/train.log")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == 130, err[-2000:]
+    first = summary(tmp_path)
+    assert "begins this run again, no epoch was saved yet" in first["exit_cause"]["detail"]
+    done = subprocess.run([str(DIAG), *words], capture_output=True, text=True, check=False, env=env, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    document = summary(tmp_path)
+    assert document["run"]["id"] == first["run"]["id"]
+    assert (document["exit_cause"]["kind"], document["train"]["epochs_done"]) == ("finished", 1)
+    assert [attempt["exit_cause"]["kind"] for attempt in document["run"]["attempts"]] == ["stopped"]
+    assert "- start 1: " in (tmp_path / "health" / "latest.md").read_text()
 
 
 def test_a_killed_trainer_is_told_and_how_far_it_got(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from diag.engine import evaluate
 from diag.load import load_run
 from diag.load.counters import parse_counters, read_counters, summarize
 from diag.load.read import UnreadableError
+from diag.load.stall import read_stalls
 from diag.load.summary import TraceSummary
 from diag.render import console, jsonfile, markdown
 
@@ -108,3 +109,29 @@ def test_an_unreadable_counters_file_is_named_and_the_rest_is_judged(run_dir: Ma
     assert evidence.counters is None
     assert evidence.skipped_files == ("trace/counters.jsonl: no sample in it",)
     assert evidence.steps is not None
+
+
+def test_the_time_between_two_starts_of_a_run_is_not_the_trainings(tmp_path: Path) -> None:
+    def start(second: float) -> str:
+        return json.dumps({"k": "start", "t": round(second * 1e9)})
+
+    # A night and a boot lie between: the clock and the trainer's own totals begin again, the machine's went on.
+    first = [start(1000)] + [sample(1001 + s, cpu_tree_s_total=2 * s, net_received_bytes_total=s) for s in range(5)]
+    second = [start(3)] + [sample(4 + s, cpu_tree_s_total=2 * s, net_received_bytes_total=10**9 + s) for s in range(5)]
+    counters = read_counters(write(tmp_path / "c.jsonl", *first, *second), (1001.0, 1005.0))
+    assert counters.seconds == 9
+    assert counters.grew == {"cpu_tree_s": 16.0, "net_received_bytes": 8.0}
+    assert counters.series["net_received_bytes_per_s"].max == 1.0
+
+
+def test_a_stall_of_an_earlier_start_does_not_explain_the_end_of_a_later_one(tmp_path: Path) -> None:
+    def mark(name: str, second: float, **values: Any) -> str:
+        return json.dumps({"k": "mark", "m": name, "t": round(second * 1e9), "v": values}, separators=(",", ":"))
+
+    start = '{"k":"start","t":0}'
+    lines = [start, mark("stall", 100, idle_s=60, step=7), mark("stall_abort", 100, idle_s=60, step=7), start]
+    once = read_stalls(write(tmp_path / "c.jsonl", *lines[:3]))
+    again = read_stalls(write(tmp_path / "c.jsonl", *lines))
+    assert once is not None
+    assert again is not None
+    assert (once.aborted, again.aborted, again.count, again.longest_s) == (True, False, 1, 60.0)

@@ -195,3 +195,19 @@ def test_the_clock_gives_every_nanosecond_to_one_stage() -> None:
     assert clock.take() == (0, [(Stage.DATA_WAIT, 1_000_000), (Stage.FORWARD, 1_000_000)])
     clock.lap(Stage.LOG)
     assert clock.take() == (2_000_000, [(Stage.LOG, 1_000_000)])
+
+
+def test_a_run_that_goes_on_ends_the_half_line_of_the_killed_one(tmp_path: Path) -> None:
+    trace = tmp_path / "trace" / "rank0.jsonl"
+    trace.parent.mkdir()
+    trace.write_text('{"k":"mark","m":"end","t":1,"v":{}}\n{"k":"laps","e":0,"n":')
+    recorder = Recorder(str(tmp_path), 0, Clock())
+    recorder.resumed(12)
+    recorder.epoch_start(2, 4)
+    recorder.batch_start()
+    recorder.batch_end(3, 6)
+    recorder.end("finished")
+    first, half, *rest = trace.read_text().splitlines()
+    assert first.endswith("}")
+    assert half == '{"k":"laps","e":0,"n":'
+    assert [json.loads(line)["n"] for line in rest if '"k":"laps"' in line and '"n":-1' not in line] == [12]
