@@ -35,14 +35,17 @@ class Faults:
         fix: str = "",
         split: str = "",
         other: str = "",
+        score: float = 0.0,
+        confidence: float = 0.0,
+        box: tuple[float, ...] = (),
     ) -> None:
         """One place."""
         name = self.name(file)
-        key = (fault, kind, name, line, other)
+        key = (fault, kind, name, line, other, box)
         if key in self._seen:  # a file that several splits list
             return
         self._seen.add(key)
-        place = Place(name, line, shown(value), kind, fix, split, shown(other))
+        place = Place(name, line, shown(value), kind, fix, split, shown(other), score, confidence, box)
         self.places.setdefault(fault, []).append(place)
 
     def name(self, file: Path | str) -> str:

@@ -15,6 +15,7 @@ from diag.dataset.spread import BINS, COUNT_BINS
 from diag.engine import evaluate
 from diag.errors import InputError
 from diag.messages import text
+from diag.model.audit import Place
 from diag.model.check import StageResult, Status
 from diag.model.evidence import Dataset, Evidence
 from diag.model.finding import Finding, Severity
@@ -62,6 +63,9 @@ def document(found: Audit, written: Mapping[str, Any]) -> dict[str, Any]:
     for finding in findings:
         for place in finding["evidence"]:
             place["value"] = place["text"]
+        if finding["id"] == "data.label_noise":
+            for place, hint in zip(finding["evidence"], dataset.faults["label_noise"].places, strict=True):
+                place |= {"kind": hint.kind, "score": hint.score, "confidence": hint.confidence, "box": hint.box}
     result: dict[str, Any] = codec.plain(
         {
             "verdict": judge(dataset)[0],
@@ -81,7 +85,7 @@ def document(found: Audit, written: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_faults(faults: Faults, path: Path) -> str:
     """All places, one JSON object a line; returns where, or "" if there is none or the disk refuses."""
-    lines = [codec.to_json({"id": f"data.{fault}", **dataclasses.asdict(p)}, indent=0) for fault, p in faults.all()]
+    lines = [codec.to_json({"id": f"data.{fault}", **_entry(p)}, indent=0) for fault, p in faults.all()]
     if not lines:
         return ""
     try:
@@ -89,6 +93,17 @@ def write_faults(faults: Faults, path: Path) -> str:
     except OSError:
         return ""
     return str(path)
+
+
+def full_list(faults: Faults, path: Path) -> dict[str, Any]:
+    """Where all places are if no `--out` was asked for: a file in the workspace, renewed by each audit of the set."""
+    return {"faults_file": file} if (file := write_faults(faults, path)) else {}
+
+
+def _entry(place: Place) -> dict[str, Any]:
+    """A place as an object; what only hints have is left out of the others."""
+    entry = dataclasses.asdict(place)
+    return entry if place.score else {k: v for k, v in entry.items() if k not in {"score", "confidence", "box"}}
 
 
 def write_report(found: Audit, folder: Path, *, lang: str = "en") -> dict[str, Any]:
@@ -131,4 +146,16 @@ def console(found: Audit, written: Mapping[str, Any], screen: Screen, *, lang: s
         if more > 0 and len(told.evidence) > SHOWN:
             screen.line(f"          {text(lang, 'datapage', 'more', {'count': more})}")
     for name, value in written.items():
+        if name == "hints":
+            for line in _hint_lines(value, lang):
+                screen.line(f"      {line}")
+            continue
         screen.line(f"      {name}: {value}")
+
+
+def _hint_lines(hints: Mapping[str, Any], lang: str) -> list[str]:
+    """What the pass of the model was and what it could not say."""
+    if "skipped" in hints:
+        return [text(lang, "datapage", "hints_skipped", {"reason": clean(hints["skipped"])})]
+    lines = [text(lang, "datapage", "hints", hints)]
+    return lines + [f"  {clean(name)}: {reason}" for name, reason in list(hints["left_out"].items())[:10]]
