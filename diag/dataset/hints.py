@@ -22,6 +22,9 @@ ALONE = 0.3
 FLOOR = 0.4
 """No prediction below it contradicts a label, however unsure the model is of the whole class."""
 
+TRUST = 0.8
+"""Share of the mean confidence of a class from which on a prediction contradicts; see docs/benchmarks.md."""
+
 MIN_SUPPORT = 0.5
 """A class of which the model finds fewer labels than this gets no hints: they would say more of the model."""
 
@@ -177,8 +180,8 @@ def _covered(image: _Image) -> "Floats":
 def _support(images: Sequence[_Image], classes: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
     """By class: the confidence that contradicts a label, and the share of labels that the model finds.
 
-    The threshold is confident learning's (Northcutt, Jiang and Chuang 2021): the mean confidence of the model in this
-    class where the label agrees; but at least FLOOR. A class below MIN_SUPPORT has no threshold.
+    The threshold follows confident learning (Northcutt, Jiang and Chuang 2021): what the model's confidence in this class
+    is on average where the label agrees, less some slack (TRUST); but at least FLOOR. A class below MIN_SUPPORT has none.
     """
     agreed: dict[int, list[float]] = {c: [] for c in classes}
     labels: dict[int, int] = dict.fromkeys(classes, 0)
@@ -191,7 +194,7 @@ def _support(images: Sequence[_Image], classes: Sequence[int]) -> tuple[dict[int
             if match:
                 agreed[c].append(float(max(match)))
     finds = {c: len(agreed[c]) / labels[c] for c in classes if labels[c]}
-    sure = {c: max(FLOOR, sum(agreed[c]) / len(agreed[c])) for c in finds if finds[c] >= MIN_SUPPORT}
+    sure = {c: max(FLOOR, TRUST * sum(agreed[c]) / len(agreed[c])) for c in finds if finds[c] >= MIN_SUPPORT}
     return sure, finds
 
 
@@ -225,7 +228,7 @@ def _class_hints(audit: Audit, predicted: Mapping[int, Predicted]) -> Hints:
         best = max(said.probs, key=lambda k: said.probs[k])
         right += best == c
         own.setdefault(c, []).append(said.probs.get(c, 0.0))
-    sure = {c: max(FLOOR, sum(p) / len(p)) for c, p in own.items()}
+    sure = {c: max(FLOOR, TRUST * sum(p) / len(p)) for c, p in own.items()}
     finds = {
         c: sum(max(predicted[i].probs, key=lambda k, i=i: predicted[i].probs[k]) == c for i in seen if seen[i] == c) / len(p)
         for c, p in own.items()

@@ -35,8 +35,8 @@ def findings_of(dataset: Dataset) -> list[Finding]:
 
 def judge(dataset: Dataset) -> tuple[Status, str]:
     """Status and one line: the counts, and the worst finding about the data if there is one."""
-    counts = ", ".join(f"{name} {s.images} images / {s.instances} objects" for name, s in dataset.splits.items())
-    line = f"{counts}; {len(dataset.names)} classes"
+    counts = ", ".join(f"{name} {_many(s.images, 'image')} / {_many(s.instances, 'object')}" for name, s in dataset.splits.items())
+    line = f"{counts}; {_many(len(dataset.names), 'class', 'es')}"
     findings = findings_of(dataset)
     if not findings:
         return Status.PASS, line
@@ -46,6 +46,10 @@ def judge(dataset: Dataset) -> tuple[Status, str]:
     if worst.severity.rank < Severity.MEDIUM.rank:
         status = Status.PASS
     return status, f"{line}. {title}"
+
+
+def _many(count: int, word: str, ending: str = "s") -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}{ending}"
 
 
 def cache_file(spec: DataSpec, workspace: Path) -> Path:
