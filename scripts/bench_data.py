@@ -36,9 +36,12 @@ def main() -> int:
     parser.add_argument("--only", default="", help="sets, separated by commas")
     parser.add_argument("--speed", metavar="SET", nargs="?", const="bccd", default="", help="bccd, synthetic, links or small")
     parser.add_argument("--peer", action="append", default=[], metavar="TOOL=PYTHON", help="as scripts/bench-data sets it")
+    parser.add_argument("--hints", nargs="?", const="demo", default="", choices=("", "demo", "bccd"))
+    parser.add_argument("--share", type=float, default=0.03, help="noise of each kind for --hints")
+    parser.add_argument("--seed", type=int, default=0, help="seed of --hints")
     parser.add_argument("--images", type=int, default=10_000, help="size of the made sets of --speed")
     args = parser.parse_args()
-    if not SHARED.is_dir():
+    if not SHARED.is_dir() and args.hints != "demo":
         print("not run: no ../shared", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
@@ -48,6 +51,10 @@ def main() -> int:
             if args.speed not in bench_speed.SETS:
                 parser.error(f"--speed {args.speed}: one of {', '.join(bench_speed.SETS)}")
             return bench_speed.main(SHARED, Path(folder), args.images, args.speed)
+        if args.hints:
+            import bench_hints
+
+            return bench_hints.main(SHARED, Path(folder), args.hints, args.share, args.seed)
         if args.peer:
             import bench_peers
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 from diag.dataset.walk import shown
@@ -71,7 +72,13 @@ class Faults:
 
 
 def _spread(places: list[Place]) -> list[Place]:
-    """The first places, such that every kind is among them."""
+    """The first places, such that every kind is among them; ranked places take turns by kind."""
+    if places and places[0].score:
+        by_kind: dict[str, list[Place]] = {}
+        for place in places:
+            by_kind.setdefault(place.kind, []).append(place)
+        turns = [p for turn in zip_longest(*by_kind.values()) for p in turn if p is not None][:MAX_PLACES]
+        return sorted(turns, key=lambda place: -place.score)
     firsts: dict[str, Place] = {}
     for place in places:
         firsts.setdefault(place.kind, place)

@@ -22,7 +22,7 @@ ALONE = 0.3
 FLOOR = 0.4
 """No prediction below it contradicts a label, however unsure the model is of the whole class."""
 
-TRUST = 0.8
+TRUST = 0.75
 """Share of the mean confidence of a class from which on a prediction contradicts; see docs/benchmarks.md."""
 
 MIN_SUPPORT = 0.5

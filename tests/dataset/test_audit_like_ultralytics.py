@@ -1,10 +1,13 @@
 """What the audit says Ultralytics would leave out is what Ultralytics leaves out."""
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from diag.dataset.audit import Audit
 from tests.dataset.conftest import Maker
 from tests.dataset.test_audit_rows import BOX, POLYGON, audited
 
@@ -44,3 +47,51 @@ def test_the_same_images_are_left_out(make_set: Maker, row: str) -> None:
     image, label = yaml.parent / "images" / "train" / "0.jpg", yaml.parent / "labels" / "train" / "0.txt"
     kept = verify_image_label((str(image), str(label), "", False, 2, 0, 0, False))[0] is not None
     assert audited(yaml).dataset.measures["dropped_images"] == (0 if kept else 1)
+
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+
+
+def scanned(found: Audit) -> dict[str, int | set[str]]:
+    """What Ultralytics' own scan says of every image of a set: its counts, and the files that it speaks of."""
+    from ultralytics.data.utils import verify_image_label
+
+    classes = len(found.dataset.names)
+    tally: dict[str, int] = dict.fromkeys(("missing", "empty", "dropped", "duplicates", "other"), 0)
+    named: set[str] = set()
+    for item in found.items:
+        *_, missing, _, empty, corrupt, said = verify_image_label(
+            (str(item.real), str(item.label), "", False, classes, 0, 0, False)
+        )
+        tally["missing"] += missing
+        tally["empty"] += empty
+        tally["dropped"] += corrupt
+        twice = re.search(r"(\d+) duplicate labels", said)
+        tally["duplicates"] += int(twice[1]) if twice else 0
+        tally["other"] += bool(said) and not corrupt and not twice
+        if said:
+            named.add(item.image.name)
+    return {**tally, "named": named}
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="not run: no ../shared")
+@pytest.mark.parametrize(
+    ("name", "task", "images"), [("bccd", "detect", 364), ("coco128", "detect", 256), ("coco128-seg", "segment", 256)]
+)
+def test_real_sets_line_by_line(name: str, task: str, images: int) -> None:
+    """Every count of Ultralytics' scan is ours as well, and every image that it speaks of is named by us."""
+    found = audited(SHARED / name / "data.yaml", task)
+    theirs = scanned(found)
+    named = theirs.pop("named")
+    splits = found.dataset.splits.values()
+    ours = {
+        "missing": sum(s.missing_labels for s in splits),
+        "empty": sum(s.background for s in splits),
+        "dropped": int(found.dataset.measures["dropped_images"]),
+        "duplicates": found.dataset.faults["dup_labels"].count if "dup_labels" in found.dataset.faults else 0,
+        "other": 0,
+    }
+    assert len(found.items) == images
+    assert theirs == ours
+    told = {Path(place.file).stem for _, place in found.faults.all()}
+    assert {Path(n).stem for n in named} <= told  # type: ignore[union-attr]
