@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from diag.dataset.resolve import DataSpec
 from diag.errors import InputError
 
 CHUNK = 1 << 20
+HALF = 32 << 20
 
 
 class Group(NamedTuple):
@@ -69,7 +71,7 @@ def _same_bytes(items: Sequence[Item]) -> list[Group]:
     by_size: dict[int, list[int]] = defaultdict(list)
     paths: set[Path] = set()
     for k, item in enumerate(items):
-        if item.header.bytes and item.image not in paths:
+        if item.header.bytes and item.header.error != "not_image" and item.image not in paths:
             paths.add(item.image)
             by_size[item.header.bytes].append(k)
     groups = []
@@ -84,11 +86,16 @@ def _same_bytes(items: Sequence[Item]) -> list[Group]:
 
 
 def _digest(path: Path) -> bytes:
+    """Digest of the content; of a file of more than 2 x HALF of its beginning and end (a sparse file may be endless)."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with path.open("rb") as file:
-            while part := file.read(CHUNK):
-                digest.update(part)
+            size = os.fstat(file.fileno()).st_size
+            for start, end in ((0, size),) if size <= 2 * HALF else ((0, HALF), (size - HALF, size)):
+                file.seek(start)
+                while start < end and (part := file.read(min(CHUNK, end - start))):
+                    start += len(part)
+                    digest.update(part)
     except OSError:
         return b""
     return digest.digest()

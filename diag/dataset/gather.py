@@ -1,5 +1,6 @@
 """Read every image header and label file of a set once, on all cores; what did not change comes from the cache."""
 
+import errno
 import os
 import time
 from array import array
@@ -7,11 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from diag import codec
 from diag.dataset.headers import Header, read_header
-from diag.dataset.labels import Flaw, Rows, read_rows
+from diag.dataset.labels import Flaw, Rows, read_rows, unreadable
 from diag.dataset.looks import Look, look
 from diag.dataset.resolve import DataSpec, label_of
 from diag.errors import InputError
@@ -79,8 +81,13 @@ def gather(
 
 
 def _stamp(path: Path) -> list[int]:
-    """Changes with every change of the file's content: the kernel sets ctime, nobody can set it back."""
+    """Changes with every change of the file's content: the kernel sets ctime, nobody can set it back.
+
+    Raises OSError also for what is no file: a pipe would be waited for, and a device has no end.
+    """
     stat = os.stat(path)  # noqa: PTH116 - three times as quick as Path.stat
+    if not S_ISREG(stat.st_mode):
+        raise OSError(errno.EINVAL, "no regular file")
     return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
 
 
@@ -114,8 +121,11 @@ def _read_label(item: Item, known: Entries, fresh: Entries) -> None:
     key = f"l{os.fsencode(label).hex() if not label.name.isascii() else label}"
     try:
         stamp = _stamp(label)
-    except OSError:
-        item.rows = read_rows(label)
+    except FileNotFoundError:
+        item.rows = Rows(state="missing")
+        return
+    except OSError as error:
+        item.rows = unreadable(Rows(), "unreadable", f"not readable: {error.strerror or error}")
         return
     old = known.get(key)
     if old is not None and old[0] == stamp:

@@ -107,7 +107,7 @@ def _one(
             source = item.label.with_name(Path(place.file).name)
             copy.note(place, "orphan_label", "renamed", after=item.label.name)
         places = by_file.get(faults.name(item.label), [])
-        label = corrected(source, places, item, spec, copy.note)
+        label = None if item.rows.state == "unreadable" else corrected(source, places, item, spec, copy.note)
         if label is None and source.exists():
             copy.note(Place(faults.name(source)), "bad_rows", "left out", "label file not readable")
             return

@@ -59,7 +59,7 @@ def _picture(item: Item, row: int | None, place: Place, lines: dict[tuple[str, i
     from PIL import Image, ImageDraw, ImageOps
 
     header = item.header
-    if header.error in {"zero_byte", "missing", "not_image"} or header.width * header.height > MAX_PIXELS:
+    if header.error in {"zero_byte", "missing", "not_image", "unreadable"} or header.width * header.height > MAX_PIXELS:
         return ""
     try:
         with warnings.catch_warnings():
