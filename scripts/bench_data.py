@@ -34,8 +34,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench-data")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", default="", help="sets, separated by commas")
-    parser.add_argument("--speed", metavar="SET", nargs="?", const="bccd", default="", help="bccd, synthetic, links or small")
-    parser.add_argument("--peer", action="append", default=[], metavar="TOOL=PYTHON", help="as scripts/bench-data sets it")
+    parser.add_argument(
+        "--speed", metavar="SET", nargs="?", const="bccd", default="", help="bccd, synthetic, links or small"
+    )
+    parser.add_argument(
+        "--peer", action="append", default=[], metavar="TOOL=PYTHON", help="as scripts/bench-data sets it"
+    )
     parser.add_argument("--hints", nargs="?", const="demo", default="", choices=("", "demo", "bccd"))
     parser.add_argument("--share", type=float, default=0.03, help="noise of each kind for --hints")
     parser.add_argument("--seed", type=int, default=0, help="seed of --hints")

@@ -37,8 +37,10 @@ def main(shared: Path, folder: Path, name: str, share: float, seed: int) -> int:
     document = json.loads((folder / "report" / "audit.json").read_text())
     lines = (folder / "report" / "faults.jsonl").read_text().splitlines()
     hints = [h for h in map(json.loads, lines) if h["id"] == "data.label_noise"]
-    print(f"{name}, {share:.0%} of each kind, seed {seed}: {len(truth)} injected; training {middle - start:.0f} s, "
-          f"pass {time.monotonic() - middle:.0f} s, agrees with {document['measures']['hint_support']:.1%} of all labels")  # fmt: skip
+    print(f"{name}, {share:.0%} of each kind, seed {seed}: {len(truth)} injected; training {middle - start:.0f} s")
+    print(
+        f"pass {time.monotonic() - middle:.0f} s, agrees with {document['measures']['hint_support']:.1%} of all labels"
+    )
     score(truth, hints)
     return 0
 
@@ -57,7 +59,8 @@ def score(truth: list[Wrong], hints: list[dict[str, object]]) -> None:
         of_kind = [k for k, wrong in enumerate(truth) if wrong.kind == kind]
         told = [r for h, r in zip(hints, right, strict=True) if h["kind"] == kind]
         recall = sum(k in found for k in of_kind) / max(len(of_kind), 1)
-        print(f"  {kind:12} injected {len(of_kind):4}, pointed at {recall:.2f}; hints {len(told):4}, right {sum(told) / max(len(told), 1):.2f}")
+        print(f"  {kind:12} injected {len(of_kind):4}, pointed at {recall:.2f}; hints {len(told):4}", end=", ")
+        print(f"right {sum(told) / max(len(told), 1):.2f}")
 
 
 def _same(wrong: Wrong, hint: dict[str, object]) -> bool:

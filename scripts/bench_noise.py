@@ -29,12 +29,16 @@ def overlap(a: Box, b: Box) -> float:
 def add_noise(root: Path, classes: int, *, share: float, seed: int) -> list[Wrong]:
     """Change `share` of all rows of `root/labels` in each of the four ways; returns what was done."""
     random = Random(seed)
-    files = {path: [line.split() for line in path.read_text().splitlines()] for path in sorted(root.rglob("labels/**/*.txt"))}
-    places = [(path, k) for path, rows in files.items() for k, row in enumerate(rows) if float(row[3]) > 0 < float(row[4])]
+    files = {
+        path: [line.split() for line in path.read_text().splitlines()] for path in sorted(root.rglob("labels/**/*.txt"))
+    }
+    places = [
+        (path, k) for path, rows in files.items() for k, row in enumerate(rows) if float(row[3]) > 0 < float(row[4])
+    ]
     each = max(1, round(share * len(places)))
     chosen = random.sample(places, 3 * each)
     way = {place: KINDS[number % 3] for number, place in enumerate(chosen)}
-    extra = {path: 0 for path in files}
+    extra = dict.fromkeys(files, 0)
     for path in random.choices(list(files), k=each):
         extra[path] += 1
     done: list[Wrong] = []
@@ -42,7 +46,8 @@ def add_noise(root: Path, classes: int, *, share: float, seed: int) -> list[Wron
         kept: list[str] = []
         name = str(path.relative_to(root))
         boxes = [_box(row) for row in rows]
-        for k, row in enumerate(rows):
+        for k, old in enumerate(rows):
+            row = old
             kind = way.get((path, k), "")
             if kind == "missing":
                 done.append(Wrong(kind, name, None, boxes[k]))

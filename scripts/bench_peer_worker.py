@@ -22,7 +22,10 @@ def libreyolo(data: Path) -> dict[str, object]:
     for finding in report["findings"]:
         more = json.dumps(finding.get("details") or {}, ensure_ascii=False)
         said.append(f"{finding['check_id']} {finding.get('split', '')} {finding['message']} {more}")
-        said += [f"{finding['check_id']} {path} {more if len(finding['paths']) == 1 else ''}" for path in finding.get("paths") or ()]
+        said += [
+            f"{finding['check_id']} {path} {more if len(finding['paths']) == 1 else ''}"
+            for path in finding.get("paths") or ()
+        ]
     return {"said": said}
 
 
@@ -34,7 +37,12 @@ def epokio(data: Path) -> dict[str, object]:
         return {"refused": "no data.yaml"}
     report = health.check(str(yaml))
     said = [json.dumps(w, ensure_ascii=False) for w in report.get("warnings", ()) if w.get("level") != "info"]
-    said += [f"{split} {k} {v}" for split, s in report.get("splits", {}).items() for k, v in s.items() if k in {"missing", "empty", "bad"}]
+    said += [
+        f"{split} {k} {v}"
+        for split, s in report.get("splits", {}).items()
+        for k, v in s.items()
+        if k in {"missing", "empty", "bad"}
+    ]
     return {"said": said} if report.get("ok") else {"refused": str(report.get("error"))}
 
 

@@ -12,18 +12,26 @@ import bench_kinds as kinds
 from bench_mutations import Bench, Expected
 
 WORKER = Path(__file__).with_name("bench_peer_worker.py")
-IMAGES = {
-    "jpeg_truncated", "image_zero_byte", "image_html", "png_named_jpg", "image_gray", "image_rgba_png", "image_16bit_png",
-    "image_cmyk_jpg", "exif_rotated", "image_huge", "image_8px", "image_flat", "image_ext_upper", "same_stem_two_ext",
-    "exact_dup_across", "near_dup_reencoded", "near_dup_resized", "near_dup_flipped", "near_dup_cropped",
-    "cls_truncated", "cls_dup_two_classes", "cls_dup_train_val",
-}  # fmt: skip
+IMAGES = set(
+    "jpeg_truncated image_zero_byte image_html png_named_jpg image_gray image_rgba_png image_16bit_png image_cmyk_jpg "
+    "exif_rotated image_huge image_8px image_flat image_ext_upper same_stem_two_ext exact_dup_across "
+    "near_dup_reencoded near_dup_resized near_dup_flipped near_dup_cropped cls_truncated cls_dup_two_classes "
+    "cls_dup_train_val".split()
+)
 """Kinds that a tool which reads images only can see."""
 
 KEYS = {"names": "name", "nc_": "nc", "val_path": "val", "flip_idx": "flip", "kpt_shape": "kpt"}
 """What a report has to speak of where the yaml is wrong."""
 
-LEGEND = {"L": "file and line", "F": "file", "C": "a count", "S": "nothing", "X": "crash", "R": "refuses the task", "-": "n/a"}
+LEGEND = {
+    "L": "file and line",
+    "F": "file",
+    "C": "a count",
+    "S": "nothing",
+    "X": "crash",
+    "R": "refuses the task",
+    "-": "n/a",
+}
 
 
 class Peer:
@@ -35,7 +43,11 @@ class Peer:
 
     def _start(self) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [self.python, str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [self.python, str(WORKER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
 
     def ask(self, data: Path) -> dict[str, object]:
@@ -99,7 +111,7 @@ def grade(before: dict[str, object], after: dict[str, object], expected: Expecte
     """A code of LEGEND for what is newly said."""
     if "crashed" in after:
         return "X"
-    said = set(after.get("said") or [after.get("refused", "")])  # type: ignore[call-overload]
+    said = set(after["said"] if "said" in after else [after.get("refused", "")])  # type: ignore[call-overload]
     new = [str(text) for text in said - set(before.get("said") or ())]  # type: ignore[call-overload]
     if not new:
         return "S"

@@ -30,10 +30,14 @@ SETS = ("bccd", "synthetic", "links", "small")
 def main(shared: Path, folder: Path, images: int, which: str) -> int:
     """Print one line a set and tool. `which` is one of SETS.
 
-    `synthetic` are different crops, `links` hard links of bccd (all copies of each other), `small` different pictures of
-    64 x 48 pixels with ten boxes each (so 100,000 files hold a million labels).
+    `synthetic` are different crops, `links` hard links of bccd (all copies of each other), `small` different pictures
+    of 64 x 48 pixels with ten boxes each (so 100,000 files hold a million labels).
     """
-    environment = os.environ | {"WORKSPACE": str(folder / "workspace"), "YOLO_CONFIG_DIR": str(folder), "YOLO_OFFLINE": "1"}
+    environment = os.environ | {
+        "WORKSPACE": str(folder / "workspace"),
+        "YOLO_CONFIG_DIR": str(folder),
+        "YOLO_OFFLINE": "1",
+    }
     make = {
         "bccd": lambda: sets.copy_set(shared / "bccd", folder / "bccd"),
         "synthetic": lambda: many(shared / "bccd", folder / "many", images),
@@ -49,7 +53,7 @@ def main(shared: Path, folder: Path, images: int, which: str) -> int:
     print(f"{'what':42} {'seconds':>8} {'CPU s':>7} {'wall ratio':>10} {'CPU ratio':>10} {'peak MB':>8}")
     for what in ("--quick", "look") if which != "small" else ("--quick",):
         command = [*diag, "--no-cache", *(["--quick"] if what == "--quick" else [])]
-        abba(f"diag data {what}, nothing cached", scan, command, data, environment, rounds)
+        abba(f"diag data {what}, nothing cached", scan, command, data, environment=environment, rounds=rounds)
     for what in ("--quick", "look"):
         command = [*diag, *(["--quick"] if what == "--quick" else [])]
         for number in ("first", "second"):
@@ -57,8 +61,10 @@ def main(shared: Path, folder: Path, images: int, which: str) -> int:
     return 0
 
 
-def abba(what: str, scan: list[str], command: list[str], data: Path, environment: dict[str, str], rounds: int) -> None:
-    """Ultralytics' scan (its own label index removed before) and ours in the order A B B A; prints both and the ratio."""
+def abba(
+    what: str, scan: list[str], command: list[str], data: Path, *, environment: dict[str, str], rounds: int
+) -> None:
+    """Ultralytics' scan (its label index removed before) and ours in the order A B B A; prints both and the ratio."""
     ours, theirs = [], []
     for _ in range(rounds):
         for turn in "ABBA":
@@ -77,7 +83,9 @@ def line(what: str, runs: list[Timing], base: list[Timing] | None = None) -> Non
     seconds, cpu = (sum(r[k] for r in runs) / len(runs) for k in range(2))
     ratios = ""
     if base:
-        ratios = "".join(f" {value / (sum(r[k] for r in base) / len(base)):10.2f}" for k, value in enumerate((seconds, cpu)))
+        ratios = "".join(
+            f" {value / (sum(r[k] for r in base) / len(base)):10.2f}" for k, value in enumerate((seconds, cpu))
+        )
     print(f"{what:42} {seconds:8.2f} {cpu:7.2f} {ratios or ' ' * 22} {max(r[2] for r in runs):8.0f}", flush=True)
 
 
@@ -137,8 +145,12 @@ def small(target: Path, count: int, rows: int = 10) -> Path:
     for number in range(count):
         split = "val" if number % 5 == 0 else "train"
         coarse = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
-        Image.fromarray(coarse).resize((64, 48), Image.Resampling.BILINEAR).save(target / "images" / split / f"{number:06d}.jpg")
-        boxes = np.column_stack([rng.integers(0, 3, rows), rng.uniform(0.2, 0.8, (rows, 2)), rng.uniform(0.1, 0.3, (rows, 2))])
+        Image.fromarray(coarse).resize((64, 48), Image.Resampling.BILINEAR).save(
+            target / "images" / split / f"{number:06d}.jpg"
+        )
+        boxes = np.column_stack(
+            [rng.integers(0, 3, rows), rng.uniform(0.2, 0.8, (rows, 2)), rng.uniform(0.1, 0.3, (rows, 2))]
+        )
         text = "".join(f"{int(c)} {x:.6f} {y:.6f} {w:.6f} {h:.6f}\n" for c, x, y, w, h in boxes.tolist())
         (target / "labels" / split / f"{number:06d}.txt").write_text(text)
     return sets.finish(target, {})

@@ -86,15 +86,16 @@ def _same_bytes(items: Sequence[Item]) -> list[Group]:
 
 
 def _digest(path: Path) -> bytes:
-    """Digest of the content; of a file of more than 2 x HALF of its beginning and end (a sparse file may be endless)."""
+    """Digest of the content; of a file of more than 2 x HALF only of both ends (a sparse file may be endless)."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             for start, end in ((0, size),) if size <= 2 * HALF else ((0, HALF), (size - HALF, size)):
                 file.seek(start)
-                while start < end and (part := file.read(min(CHUNK, end - start))):
-                    start += len(part)
+                left = end - start
+                while left > 0 and (part := file.read(min(CHUNK, left))):
+                    left -= len(part)
                     digest.update(part)
     except OSError:
         return b""

@@ -8,7 +8,7 @@ from diag.dataset.audit import Audit
 from diag.dataset.gather import Item
 
 if TYPE_CHECKING:
-    from diag.dataset.table import Floats
+    from diag.dataset.table import Floats, Mask
 
 MATCH = 0.5
 """IoU from which a prediction speaks of the same object, as in mAP50."""
@@ -87,66 +87,106 @@ def label_hints(audit: Audit, predicted: Mapping[int, Predicted]) -> Hints:
 
 
 def _box_hints(audit: Audit, predicted: Mapping[int, Predicted]) -> Hints:
-    import numpy as np
-
     images = _images(audit, predicted)
-    sure, finds = _support(images, [c for c in audit.dataset.names])
+    sure, finds = _support(images, list(audit.dataset.names))
+    judge = _Judge(audit.dataset.names, sure, finds)
+    found = [hint for image in images for hint in judge.hints(image)]
+    found.sort(key=lambda h: -h.score)
     total = sum(len(i.lines) for i in images)
     covered = sum(int(_covered(i).sum()) for i in images)
     left_out = {c: share for c, share in finds.items() if share < MIN_SUPPORT}
-    name = audit.dataset.names
-    found: list[Hint] = []
-    for image in images:
-        cls, rows, iou = image.cls, image.rows, image.iou
-        confident = np.array([r[1] >= sure.get(int(r[0]), 2.0) for r in rows], dtype=bool)
-        same = cls[:, None] == rows[None, :, 0] if len(rows) else np.zeros((len(cls), 0), dtype=bool)
-        agreed = (iou >= MATCH) & same
-        taken = agreed.any(axis=0)  # predictions that a label of their own class explains
-        told = np.zeros(len(rows), dtype=bool)
-        for k, line in enumerate(image.lines):
-            c = int(cls[k])
-            own = float(rows[agreed[k], 1].max()) if agreed[k].any() else 0.0
-            other = np.flatnonzero((iou[k] >= MATCH) & ~same[k] & confident & ~taken)
-            if len(other) and (p := other[rows[other, 1].argmax()]) is not None and rows[p, 1] * 0.5 >= own:
-                told[(iou[k] >= MATCH) & ~taken] = True
-                found.append(_hint("class", image, line, rows[p], name, float(rows[p, 1]) * (1 - own), c))
-                continue
-            best = float(iou[k].max()) if len(rows) else 0.0
-            near = np.flatnonzero((iou[k] >= LOOSE[0]) & (iou[k] < LOOSE[1]) & same[k] & confident)
-            near = np.array([p for p in near if iou[:, p].argmax() == k], dtype=int)
-            if len(near) and not (agreed[k] & (iou[k] >= LOOSE[1])).any():
-                p = near[rows[near, 1].argmax()]
-                told[p] = True
-                score = float(rows[p, 1]) * min(1.0, 2 * (1 - float(iou[k, p])) - 0.5)
-                found.append(_hint("misplaced", image, line, rows[p], name, score, c))
-                continue
-            if best < ALONE and finds.get(c, 0.0) >= MIN_FOUND:
-                found.append(Hint("unsupported", image.item, line, f"{_name(name, c)}: no prediction", float(finds[c] * (1 - best)), 0.0))
-        for p in np.flatnonzero(confident & ~told & ~taken):
-            if len(cls) and iou[:, p].max() >= ALONE:
-                continue
-            if any(_iou(rows[p, 2:], rows[q, 2:]) >= MATCH for q in np.flatnonzero(told)):
-                continue
-            told[p] = True
-            found.append(_hint("missing", image, None, rows[p], name, float(rows[p, 1]), None))
-    found.sort(key=lambda h: -h.score)
     return Hints(found, len(images), covered / total if total else 0.0, left_out)
 
 
-def _hint(
-    kind: str, image: _Image, line: int | None, row: "Floats", names: Mapping[int, str], score: float, c: int | None
-) -> Hint:
-    said = f"{_name(names, int(row[0]))} {row[1]:.2f}"
-    value = {
-        "class": f"label {_name(names, c)}, predicted {said}",
-        "missing": f"no label, predicted {said}",
-        "misplaced": f"label {_name(names, c)}, predicted elsewhere {said}",
-    }[kind]
-    return Hint(kind, image.item, line, value, round(score, 4), float(row[1]), tuple(round(float(v), 5) for v in row[2:]))
+@dataclass
+class _Judge:
+    """Compares the labels of single images with what is predicted there; the fields are those of `_support`."""
+
+    names: Mapping[int, str]
+    sure: Mapping[int, float]
+    finds: Mapping[int, float]
+
+    def hints(self, image: _Image) -> list[Hint]:
+        """The contradictions of one image; a prediction that one of them speaks of is not told again as missing."""
+        import numpy as np
+
+        rows = image.rows
+        confident = np.array([r[1] >= self.sure.get(int(r[0]), 2.0) for r in rows], dtype=bool)
+        same = image.cls[:, None] == rows[None, :, 0]
+        agreed = (image.iou >= MATCH) & same
+        free = ~agreed.any(axis=0)  # predictions that no label of their own class explains
+        told = np.zeros(len(rows), dtype=bool)
+        found = []
+        for k in range(len(image.lines)):
+            other = confident & free & ~same[k] & (image.iou[k] >= MATCH)
+            near = confident & same[k] & (image.iou[k] >= LOOSE[0]) & (image.iou[k] < LOOSE[1])
+            near &= image.iou.argmax(axis=0) == k if len(rows) else near
+            if hint := self._other_class(image, k, other, agreed[k]):
+                told |= free & (image.iou[k] >= MATCH)
+            elif hint := self._beside(image, k, near, agreed[k]):
+                told |= near
+            else:
+                hint = self._unsupported(image, k)
+            found += [hint] if hint else []
+        return found + self._missing(image, confident & free & ~told, told)
+
+    def _other_class(self, image: _Image, k: int, other: "Mask", agreed: "Mask") -> Hint | None:
+        if not other.any():
+            return None
+        own = float(image.rows[agreed, 1].max()) if agreed.any() else 0.0
+        row = image.rows[other][image.rows[other, 1].argmax()]
+        if row[1] * 0.5 < own:
+            return None
+        value = f"label {self._class(image.cls[k])}, predicted {self._said(row)}"
+        return _hint("class", image, image.lines[k], value=value, row=row, score=float(row[1]) * (1 - own))
+
+    def _beside(self, image: _Image, k: int, near: "Mask", agreed: "Mask") -> Hint | None:
+        if not near.any() or (agreed & (image.iou[k] >= LOOSE[1])).any():
+            return None
+        p = int((near * image.rows[:, 1]).argmax())
+        row = image.rows[p]
+        score = float(row[1]) * min(1.0, 2 * (1 - float(image.iou[k, p])) - 0.5)
+        value = f"label {self._class(image.cls[k])}, predicted elsewhere {self._said(row)}"
+        return _hint("misplaced", image, image.lines[k], value=value, row=row, score=score)
+
+    def _unsupported(self, image: _Image, k: int) -> Hint | None:
+        best = float(image.iou[k].max()) if len(image.rows) else 0.0
+        share = self.finds.get(int(image.cls[k]), 0.0)
+        if best >= ALONE or share < MIN_FOUND:
+            return None
+        value = f"{self._class(image.cls[k])}: no prediction"
+        return Hint("unsupported", image.item, image.lines[k], value, round(share * (1 - best), 4), 0.0)
+
+    def _missing(self, image: _Image, left: "Mask", told: "Mask") -> list[Hint]:
+        """Confident predictions that overlap no label, each object once."""
+        import numpy as np
+
+        found = []
+        rows, done = image.rows, list(np.flatnonzero(told))
+        for p in sorted(np.flatnonzero(left), key=lambda p: -rows[p, 1]):
+            if len(image.cls) and image.iou[:, p].max() >= ALONE:
+                continue
+            if done and _overlaps(rows[p : p + 1, 2:], rows[done, 2:]).max() >= MATCH:
+                continue
+            done.append(p)
+            value = f"no label, predicted {self._said(rows[p])}"
+            found.append(_hint("missing", image, None, value=value, row=rows[p], score=float(rows[p, 1])))
+        return found
+
+    def _class(self, c: float) -> str:
+        return _name(self.names, int(c))
+
+    def _said(self, row: "Floats") -> str:
+        return f"{self._class(row[0])} {row[1]:.2f}"
 
 
-def _name(names: Mapping[int, str], c: int | None) -> str:
-    return names.get(c, str(c)) if c is not None else ""
+def _hint(kind: str, image: _Image, line: int | None, *, value: str, row: "Floats", score: float) -> Hint:
+    box = tuple(round(float(v), 5) for v in row[2:])
+    return Hint(kind, image.item, line, value, round(score, 4), float(row[1]), box)
+
+
+def _name(names: Mapping[int, str], c: int) -> str:
+    return names.get(c, str(c))
 
 
 def _images(audit: Audit, predicted: Mapping[int, Predicted]) -> list[_Image]:
@@ -171,17 +211,19 @@ def _images(audit: Audit, predicted: Mapping[int, Predicted]) -> list[_Image]:
     return images
 
 
-def _covered(image: _Image) -> "Floats":
+def _covered(image: _Image) -> "Mask":
     """Labels that a prediction of their own class covers."""
     same = image.cls[:, None] == image.rows[None, :, 0]
-    return ((image.iou >= MATCH) & same).any(axis=1) if image.rows.size else (image.cls != image.cls)
+    covered: Mask = ((image.iou >= MATCH) & same).any(axis=1)
+    return covered
 
 
 def _support(images: Sequence[_Image], classes: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
     """By class: the confidence that contradicts a label, and the share of labels that the model finds.
 
-    The threshold follows confident learning (Northcutt, Jiang and Chuang 2021): what the model's confidence in this class
-    is on average where the label agrees, less some slack (TRUST); but at least FLOOR. A class below MIN_SUPPORT has none.
+    The threshold follows confident learning (Northcutt, Jiang and Chuang 2021): what the model's confidence in this
+    class is on average where the label agrees, less some slack (TRUST); but at least FLOOR. A class below MIN_SUPPORT
+    has none.
     """
     agreed: dict[int, list[float]] = {c: [] for c in classes}
     labels: dict[int, int] = dict.fromkeys(classes, 0)
@@ -190,7 +232,9 @@ def _support(images: Sequence[_Image], classes: Sequence[int]) -> tuple[dict[int
             if c not in labels:
                 continue
             labels[c] += 1
-            match = [image.rows[p, 1] for p in range(len(image.rows)) if image.iou[k, p] >= MATCH and image.rows[p, 0] == c]
+            match = [
+                image.rows[p, 1] for p in range(len(image.rows)) if image.iou[k, p] >= MATCH and image.rows[p, 0] == c
+            ]
             if match:
                 agreed[c].append(float(max(match)))
     finds = {c: len(agreed[c]) / labels[c] for c in classes if labels[c]}
@@ -206,11 +250,8 @@ def _overlaps(a: "Floats", b: "Floats") -> "Floats":
     high = np.minimum((a[:, :2] + a[:, 2:] / 2)[:, None], (b[:, :2] + b[:, 2:] / 2)[None])
     inside = np.clip(high - low, 0, None).prod(axis=2)
     union = a[:, 2:].prod(axis=1)[:, None] + b[:, 2:].prod(axis=1)[None] - inside
-    return inside / np.maximum(union, 1e-12)
-
-
-def _iou(a: "Floats", b: "Floats") -> float:
-    return float(_overlaps(a.reshape(1, 4), b.reshape(1, 4))[0, 0])
+    result: Floats = inside / np.maximum(union, 1e-12)
+    return result
 
 
 def _class_hints(audit: Audit, predicted: Mapping[int, Predicted]) -> Hints:
@@ -225,19 +266,17 @@ def _class_hints(audit: Audit, predicted: Mapping[int, Predicted]) -> Hints:
         if c is None or not said.probs:
             continue
         seen[i] = c
-        best = max(said.probs, key=lambda k: said.probs[k])
-        right += best == c
+        right += _best(said) == c
         own.setdefault(c, []).append(said.probs.get(c, 0.0))
     sure = {c: max(FLOOR, TRUST * sum(p) / len(p)) for c, p in own.items()}
-    finds = {
-        c: sum(max(predicted[i].probs, key=lambda k, i=i: predicted[i].probs[k]) == c for i in seen if seen[i] == c) / len(p)
-        for c, p in own.items()
-    }  # fmt: skip
+    agrees: dict[int, int] = dict.fromkeys(own, 0)
+    for i, c in seen.items():
+        agrees[c] += _best(predicted[i]) == c
+    finds = {c: agrees[c] / len(p) for c, p in own.items()}
     left_out = {c: share for c, share in finds.items() if share < MIN_SUPPORT}
     found = []
     for i, c in seen.items():
-        probs = predicted[i].probs
-        best = max(probs, key=lambda k: probs[k])
+        probs, best = predicted[i].probs, _best(predicted[i])
         if best == c or best in left_out or probs[best] < sure.get(best, 2.0):
             continue
         value = f"folder {_name(names, c)}, predicted {_name(names, best)} {probs[best]:.2f}"
@@ -245,6 +284,10 @@ def _class_hints(audit: Audit, predicted: Mapping[int, Predicted]) -> Hints:
         found.append(Hint("class", audit.items[i], None, value, score, probs[best]))
     found.sort(key=lambda h: -h.score)
     return Hints(found, len(seen), right / len(seen) if seen else 0.0, left_out)
+
+
+def _best(said: Predicted) -> int:
+    return max(said.probs, key=lambda k: said.probs[k])
 
 
 def as_predicted(answer: Mapping[str, Any], to_set: Mapping[int, int]) -> Predicted:

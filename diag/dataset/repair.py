@@ -80,7 +80,11 @@ def _write(spec: DataSpec, audit: Audit, out: Path, progress: Callable[[str], No
 def _not_copied(spec: DataSpec, copy: _Copy) -> None:
     """Files that belong to no item stay behind, which is a change, too; class folders are kept even if empty."""
     for fault, place in copy.audit.faults.all():
-        stays = (fault, place.kind) in {("orphan_label", "no_image"), ("orphan_label", "image"), ("image_format", "unknown_suffix")}
+        stays = (fault, place.kind) in {
+            ("orphan_label", "no_image"),
+            ("orphan_label", "image"),
+            ("image_format", "unknown_suffix"),
+        }
         if stays or (fault, place.kind) == ("cls_folder_mismatch", "loose"):
             copy.note(place, fault, "left out")
     for split, folder in spec.folders.items() if spec.task == "classify" else ():

@@ -80,7 +80,7 @@ def _clipped(numbers: list[float], spec: DataSpec) -> str | None:
     if len(numbers) != 5 and pose_fields(spec) != len(numbers):
         numbers[1:] = [min(max(v, 0.0), 1.0) for v in numbers[1:]]
         return _text(numbers)
-    c, x, y, w, h = numbers[:5]
+    x, y, w, h = numbers[1:5]
     left, right = max(x - w / 2, 0.0), min(x + w / 2, 1.0)
     top, bottom = max(y - h / 2, 0.0), min(y + h / 2, 1.0)
     if right <= left or bottom <= top:

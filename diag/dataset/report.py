@@ -35,7 +35,9 @@ def findings_of(dataset: Dataset) -> list[Finding]:
 
 def judge(dataset: Dataset) -> tuple[Status, str]:
     """Status and one line: the counts, and the worst finding about the data if there is one."""
-    counts = ", ".join(f"{name} {_many(s.images, 'image')} / {_many(s.instances, 'object')}" for name, s in dataset.splits.items())
+    counts = ", ".join(
+        f"{name} {_many(s.images, 'image')} / {_many(s.instances, 'object')}" for name, s in dataset.splits.items()
+    )
     line = f"{counts}; {_many(len(dataset.names), 'class', 'es')}"
     findings = findings_of(dataset)
     if not findings:

@@ -120,13 +120,15 @@ def resolve(data: str, task: str, *, cwd: Path, datasets_dir: Path) -> DataSpec:
 
 
 def _bounded(content: Any, source: Path) -> None:
-    """Raise InputError for a yaml whose aliases stand for more than MAX_NODES values: as text it would fill the memory."""
+    """Raise InputError for a yaml whose aliases stand for more than MAX_NODES values: as text it fills the memory."""
     todo, seen = [content], 0
     while todo:
         value = todo.pop()
         seen += 1
         if seen > MAX_NODES:
-            raise InputError(f"{source}: its aliases stand for more than {MAX_NODES} values; not a data set description")
+            raise InputError(
+                f"{source}: its aliases stand for more than {MAX_NODES} values; not a data set description"
+            )
         if isinstance(value, (list, dict)):
             todo.extend(value.values() if isinstance(value, dict) else value)
 

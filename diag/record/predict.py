@@ -1,8 +1,8 @@
-"""Child process of `diag data --with`: `python -m diag.record.predict REQUEST ANSWER`. Predicts on every image of a set.
+"""Child process of `diag data --with`: `python -m diag.record.predict REQUEST ANSWER`. Predicts on all images of a set.
 
 REQUEST is a JSON object: `weights`, `own` (a run of diag: see `_load`), `classify` (what the labels are), `images`.
-ANSWER is JSONL: first `{"names", "task", "imgsz", "loaded"}`, or `{"refused": reason}` and nothing else; then one line an
-image: `{"i", "rows": [[class, confidence, x, y, w, h], ...]}` in shares of the image, `{"i", "probs": [...]}` for a
+ANSWER is JSONL: first `{"names", "task", "imgsz", "loaded"}`, or `{"refused": reason}` and nothing else; then one line
+an image: `{"i", "rows": [[class, confidence, x, y, w, h], ...]}` in shares of the image, `{"i", "probs": [...]}` for a
 classifier, or `{"i", "error"}`.
 """
 
@@ -53,8 +53,8 @@ def _lines(asked: dict[str, Any], images: list[str]) -> Iterator[dict[str, Any]]
 def _load(weights: Path, *, own: bool) -> tuple[Any, str]:
     """The model and how it was read; or None and the reason.
 
-    Weights are a pickle, which may run any code. Ultralytics from 8.4 can read them with torch's weights_only and a list
-    of known layers (ULTRALYTICS_SAFE_LOAD); where it can't, only weights of the user's own run are read.
+    Weights are a pickle, which may run any code. Ultralytics from 8.4 can read them with torch's weights_only and a
+    list of known layers (ULTRALYTICS_SAFE_LOAD); where it can't, only weights of the user's own run are read.
     """
     os.environ["ULTRALYTICS_SAFE_LOAD"] = "1"  # read when Ultralytics is imported
     from ultralytics import YOLO
@@ -66,7 +66,10 @@ def _load(weights: Path, *, own: bool) -> tuple[Any, str]:
     try:
         model = YOLO(str(weights))
     except Exception as error:  # a damaged or foreign file: told in one line
-        return None, f"{weights.name} can't be loaded: {str(error).strip().splitlines()[0][:200] if str(error) else error!r}"
+        return (
+            None,
+            f"{weights.name} can't be loaded: {str(error).strip().splitlines()[0][:200] if str(error) else error!r}",
+        )
     return model, "weights_only" if safe else "pickle, own run"
 
 
@@ -87,7 +90,13 @@ def _batch(model: Any, images: list[str], start: int, imgsz: int) -> Iterator[di
     if not pixels:
         return
     results = model.predict(
-        list(pixels.values()), imgsz=imgsz, conf=MIN_CONFIDENCE, iou=OVERLAP, verbose=False, save=False, batch=len(pixels)
+        list(pixels.values()),
+        imgsz=imgsz,
+        conf=MIN_CONFIDENCE,
+        iou=OVERLAP,
+        verbose=False,
+        save=False,
+        batch=len(pixels),
     )
     for i, result in zip(pixels, results, strict=True):
         if result.probs is not None:
@@ -105,7 +114,12 @@ def _rows(result: Any) -> list[list[float]]:
     for c, confidence, (left, top, right, bottom) in zip(
         boxes.cls.tolist(), boxes.conf.tolist(), boxes.xyxy.tolist(), strict=True
     ):
-        x, y, w, h = (left + right) / 2 / width, (top + bottom) / 2 / height, (right - left) / width, (bottom - top) / height
+        x, y, w, h = (
+            (left + right) / 2 / width,
+            (top + bottom) / 2 / height,
+            (right - left) / width,
+            (bottom - top) / height,
+        )
         found.append([int(c), round(confidence, 4), *(round(v, 6) for v in (x, y, w, h))])
     return found
 

@@ -60,8 +60,8 @@ def fullimage_boxes(dataset: Dataset, *, many: float = 0.5) -> Verdict:
 def label_noise(dataset: Dataset, *, few: float = 0.005, sure: float = 0.9) -> Verdict:
     """Labels that a trained model contradicts (`diag data --with RUN`). Hints: a person has to look.
 
-    few: below one in two hundred objects it is info, as is a model that finds less than `sure` of all labels: then many of
-    its contradictions are its own mistakes.
+    few: below one in two hundred objects it is info. sure: of a model that finds fewer of the labels, many
+    contradictions are its own mistakes; info, too.
     """
     if "hint_images" not in dataset.measures:
         return Skip("no_predictions")

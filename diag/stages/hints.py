@@ -71,7 +71,7 @@ def add_hints(found: Audit, given: str, workspace: Path, screen: Screen) -> tupl
     told: dict[str, Any] = {"weights": str(weights)}
     if ended.cause.kind != "finished":
         return found, told | {"skipped": f"the pass of the model ended: {ended.cause.detail}; see {console}"}
-    head = lines[0] if lines else {"refused": f"no answer; see {console}"}
+    head: dict[str, Any] = lines[0] if lines else {"refused": f"no answer; see {console}"}
     if "refused" in head:
         return found, told | {"skipped": head["refused"]}
     to_set, unknown = class_map(head["names"], found.dataset.names)
@@ -82,7 +82,12 @@ def add_hints(found: Audit, given: str, workspace: Path, screen: Screen) -> tupl
         indexes[int(line["i"])]: as_predicted(line, to_set) for line in lines[1:] if "error" not in line
     }
     hints = label_hints(found, predicted)
-    told |= {"loaded": head["loaded"], "imgsz": head["imgsz"], "images": hints.images, "support": round(hints.support, 4)}
+    told |= {
+        "loaded": head["loaded"],
+        "imgsz": head["imgsz"],
+        "images": hints.images,
+        "support": round(hints.support, 4),
+    }
     told |= {"seconds": round(time.monotonic() - started, 1)}
     names = found.dataset.names
     told["left_out"] = {
@@ -90,7 +95,7 @@ def add_hints(found: Audit, given: str, workspace: Path, screen: Screen) -> tupl
         for c, share in sorted(hints.left_out.items())
     }
     not_known = [n for i, n in names.items() if i not in to_set.values()]
-    told["left_out"] |= {n: "skipped: the model does not know this class" for n in not_known}
+    told["left_out"] |= dict.fromkeys(not_known, "skipped: the model does not know this class")
     return with_hints(found, hints), told
 
 

@@ -27,7 +27,9 @@ def row(c: int, confidence: float, box: tuple[float, ...]) -> list[float]:
 SEEN = [row(0, 0.9, CAT), row(1, 0.8, DOG)]
 
 
-def hinted(make_set: Maker, first: str | None, predicted: list[list[float]], **other: list[list[float]]) -> tuple[Audit, Hints]:
+def hinted(
+    make_set: Maker, first: str | None, predicted: list[list[float]], **other: list[list[float]]
+) -> tuple[Audit, Hints]:
     """One image whose label is `first` among twenty on which model and labels agree."""
     yaml = make_set({"train": [first, *[SOUND] * 20], "val": [SOUND]})
     spec = resolve(str(yaml), "detect", cwd=Path.cwd(), datasets_dir=Path("/nowhere"))
