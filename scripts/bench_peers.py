@@ -12,12 +12,12 @@ import bench_kinds as kinds
 from bench_mutations import Bench, Expected
 
 WORKER = Path(__file__).with_name("bench_peer_worker.py")
-IMAGES = set(
-    "jpeg_truncated image_zero_byte image_html png_named_jpg image_gray image_rgba_png image_16bit_png image_cmyk_jpg "
-    "exif_rotated image_huge image_8px image_flat image_ext_upper same_stem_two_ext exact_dup_across "
-    "near_dup_reencoded near_dup_resized near_dup_flipped near_dup_cropped cls_truncated cls_dup_two_classes "
-    "cls_dup_train_val".split()
-)
+_SEEN = """
+jpeg_truncated image_zero_byte image_html png_named_jpg image_gray image_rgba_png image_16bit_png image_cmyk_jpg
+exif_rotated image_huge image_8px image_flat image_ext_upper same_stem_two_ext exact_dup_across near_dup_reencoded
+near_dup_resized near_dup_flipped near_dup_cropped cls_truncated cls_dup_two_classes cls_dup_train_val
+"""
+IMAGES = frozenset(_SEEN.split())
 """Kinds that a tool which reads images only can see."""
 
 KEYS = {"names": "name", "nc_": "nc", "val_path": "val", "flip_idx": "flip", "kpt_shape": "kpt"}
