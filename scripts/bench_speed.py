@@ -51,7 +51,7 @@ def main(shared: Path, folder: Path, images: int, which: str) -> int:
     scan = [sys.executable, "-c", SCAN, str(data)]
     rounds = 3 if which == "bccd" else 1
     print(f"{'what':42} {'seconds':>8} {'CPU s':>7} {'wall ratio':>10} {'CPU ratio':>10} {'peak MB':>8}")
-    for what in ("--quick", "look") if which != "small" else ("--quick",):
+    for what in ("--quick", "look") if which != "small" else ():
         command = [*diag, "--no-cache", *(["--quick"] if what == "--quick" else [])]
         abba(f"diag data {what}, nothing cached", scan, command, data, environment=environment, rounds=rounds)
     for what in ("--quick", "look"):

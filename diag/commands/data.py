@@ -69,7 +69,9 @@ def run(args: argparse.Namespace) -> int:
 
         found, hints = add_hints(found, args.run, workspace, screen)
     full = cache_file(spec, workspace).with_suffix(".jsonl")
-    written = write_report(found, Path(args.out), lang=args.lang) if args.out else full_list(found.faults, full)
+    written = (
+        write_report(found, Path(args.out), lang=args.lang, hints=hints) if args.out else full_list(found.faults, full)
+    )
     if hints is not None:
         written["hints"] = hints
     if args.fix:

@@ -80,7 +80,7 @@ def gather(
     return items
 
 
-def _stamp(path: Path) -> list[int]:
+def stamp_of(path: Path) -> list[int]:
     """Changes with every change of the file's content: the kernel sets ctime, nobody can set it back.
 
     Raises OSError also for what is no file: a pipe would be waited for, and a device has no end.
@@ -94,7 +94,7 @@ def _stamp(path: Path) -> list[int]:
 def _read_image(item: Item, level: str, known: Entries, fresh: Entries) -> None:
     key = f"i{os.fsencode(item.real).hex() if not item.real.name.isascii() else item.real}"
     try:
-        stamp = _stamp(item.real)
+        stamp = stamp_of(item.real)
     except OSError as error:
         item.header = Header(
             error="missing" if isinstance(error, FileNotFoundError) else "unreadable", value=str(error.strerror)
@@ -120,7 +120,7 @@ def _read_label(item: Item, known: Entries, fresh: Entries) -> None:
     label = item.label
     key = f"l{os.fsencode(label).hex() if not label.name.isascii() else label}"
     try:
-        stamp = _stamp(label)
+        stamp = stamp_of(label)
     except FileNotFoundError:
         item.rows = Rows(state="missing")
         return

@@ -112,8 +112,13 @@ def _entry(place: Place) -> dict[str, Any]:
     return entry if place.score else {k: v for k, v in entry.items() if k not in {"score", "confidence", "box"}}
 
 
-def write_report(found: Audit, folder: Path, *, lang: str = "en") -> dict[str, Any]:
-    """Write audit.html, audit.json and faults.jsonl; returns their paths. Raises InputError if that can't be done."""
+def write_report(
+    found: Audit, folder: Path, *, lang: str = "en", hints: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Write audit.html, audit.json (with what is told of `hints`) and faults.jsonl; returns their paths.
+
+    Raises InputError if that can't be done.
+    """
     # Late: only the page needs pictures.
     from diag.dataset.thumbs import thumbnails
 
@@ -129,7 +134,9 @@ def write_report(found: Audit, folder: Path, *, lang: str = "en") -> dict[str, A
     text_page = page(found.dataset, findings_of(found.dataset), thumbnails(found), histograms, lang=lang)
     try:
         codec.write_text(folder / "audit.html", text_page)
-        codec.write_json(folder / "audit.json", document(found, written))
+        codec.write_json(
+            folder / "audit.json", document(found, written | ({"hints": hints} if hints is not None else {}))
+        )
     except OSError as error:
         raise InputError(f"--out {folder}: can't be written: {error.strerror or error}") from error
     written["faults_file"] = write_faults(found.faults, folder / "faults.jsonl")

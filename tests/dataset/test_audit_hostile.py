@@ -219,6 +219,32 @@ def test_a_second_audit_reads_only_what_changed(photos: Path, tmp_path: Path, mo
     assert [len(i.rows.lines) for i in second][:3] == [1, 2, 1]
 
 
+def test_equal_sizes_are_compared_again_only_where_a_file_changed(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = resolve(str(photos), "detect", cwd=Path.cwd(), datasets_dir=Path("/nowhere"))
+    train = photos.parent / "images" / "train"
+    (train / "1.jpg").write_bytes((train / "0.jpg").read_bytes())
+    read: list[str] = []
+
+    def counted(path: Path) -> bytes:
+        read.append(path.name)
+        return path.read_bytes()
+
+    monkeypatch.setattr("diag.dataset.copies._digest", counted)
+
+    def copies() -> list[str]:
+        read.clear()
+        return [p.file for p in audit(spec, cache=tmp_path / "c.bin").faults.places.get("dup_images", [])]
+
+    assert (copies(), sorted(read)) == (["images/train/1.jpg"], ["0.jpg", "1.jpg"])
+    assert (copies(), read) == (["images/train/1.jpg"], [])
+    data = bytearray((train / "1.jpg").read_bytes())
+    data[-3] ^= 1
+    (train / "1.jpg").write_bytes(data)
+    assert (copies(), read) == ([], ["1.jpg"])
+
+
 def test_a_broken_cache_is_read_anew(photos: Path, tmp_path: Path) -> None:
     spec = resolve(str(photos), "detect", cwd=Path.cwd(), datasets_dir=Path("/nowhere"))
     cache = tmp_path / "cache.bin"
