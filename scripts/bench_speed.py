@@ -54,10 +54,13 @@ def main(shared: Path, folder: Path, images: int, which: str) -> int:
     for what in ("--quick", "look") if which != "small" else ():
         command = [*diag, "--no-cache", *(["--quick"] if what == "--quick" else [])]
         abba(f"diag data {what}, nothing cached", scan, command, data, environment=environment, rounds=rounds)
-    for what in ("--quick", "look"):
+    theirs = [timed(scan, environment)] if which == "small" else None
+    if theirs:
+        line("Ultralytics scan", theirs)
+    for what in ("--quick",) if which == "small" else ("--quick", "look"):
         command = [*diag, *(["--quick"] if what == "--quick" else [])]
         for number in ("first", "second"):
-            line(f"diag data {what}, {number} audit", [timed(command, environment)])
+            line(f"diag data {what}, {number} audit", [timed(command, environment)], theirs)
     return 0
 
 
