@@ -92,9 +92,10 @@ def document(found: Audit, written: Mapping[str, Any]) -> dict[str, Any]:
 def write_faults(faults: Faults, path: Path) -> str:
     """All places, one JSON object a line; returns where, or "" if there is none or the disk refuses."""
     lines = [codec.to_json({"id": f"data.{fault}", **_entry(p)}, indent=0) for fault, p in faults.all()]
-    if not lines:
-        return ""
     try:
+        if not lines:
+            path.unlink(missing_ok=True)  # the list of an earlier audit
+            return ""
         codec.write_text(path, "\n".join(lines) + "\n")
     except OSError:
         return ""
