@@ -35,13 +35,12 @@ def main(shared: Path, folder: Path, name: str, share: float, seed: int) -> int:
         env=environment, check=False, stdout=sys.stderr,
     )  # fmt: skip
     document = json.loads((folder / "report" / "audit.json").read_text())
+    support = document["measures"].get("hint_support", 0)
     faults = folder / "report" / "faults.jsonl"
     lines = faults.read_text().splitlines() if faults.exists() else []
     hints = [h for h in map(json.loads, lines) if h["id"] == "data.label_noise"]
     print(f"{name}, {share:.0%} of each kind, seed {seed}: {len(truth)} injected; training {middle - start:.0f} s")
-    print(
-        f"pass {time.monotonic() - middle:.0f} s, agrees with {document['measures'].get('hint_support', 0):.1%} of all labels"
-    )
+    print(f"pass {time.monotonic() - middle:.0f} s, agrees with {support:.1%} of all labels")
     score(truth, hints)
     return 0
 
