@@ -13,6 +13,8 @@ from diag.errors import InputError
 LOCALES = Path(__file__).parent / "locale"
 LANGUAGES = ("en", "zh")
 UNKNOWN = "?"
+PLURAL = "one:"
+"""`{count:one:box|boxes}` is `box` where count is 1, else `boxes`."""
 
 
 @cache
@@ -61,6 +63,9 @@ class _Formatter(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         if value is None:
             return UNKNOWN
+        if format_spec.startswith(PLURAL):
+            one, _, many = format_spec.removeprefix(PLURAL).partition("|")
+            return one if value == 1 else many
         try:
             return format(value, format_spec)
         except (ValueError, TypeError):

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -33,23 +34,43 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench-data")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", default="", help="sets, separated by commas")
-    parser.add_argument("--speed", action="store_true")
-    parser.add_argument("--images", type=int, default=10_000, help="size of the synthetic set of --speed")
+    parser.add_argument(
+        "--speed", metavar="SET", nargs="?", const="bccd", default="", help="bccd, synthetic, links or small"
+    )
+    parser.add_argument(
+        "--peer", action="append", default=[], metavar="TOOL=PYTHON", help="as scripts/bench-data sets it"
+    )
+    parser.add_argument("--hints", nargs="?", const="demo", default="", choices=("", "demo", "bccd"))
+    parser.add_argument("--share", type=float, default=0.03, help="noise of each kind for --hints")
+    parser.add_argument("--seed", type=int, default=0, help="seed of --hints")
+    parser.add_argument("--images", type=int, default=10_000, help="size of the made sets of --speed")
     args = parser.parse_args()
-    if not SHARED.is_dir():
+    if not SHARED.is_dir() and args.hints != "demo":
         print("not run: no ../shared", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
         if args.speed:
             import bench_speed
 
-            return bench_speed.main(SHARED, Path(folder), args.images)
+            if args.speed not in bench_speed.SETS:
+                parser.error(f"--speed {args.speed}: one of {', '.join(bench_speed.SETS)}")
+            return bench_speed.main(SHARED, Path(folder), args.images, args.speed)
+        if args.hints:
+            import bench_hints
+
+            return bench_hints.main(SHARED, Path(folder), args.hints, args.share, args.seed)
+        if args.peer:
+            import bench_data_peers
+
+            wanted = set(filter(None, args.only.split(",")))
+            return bench_data_peers.compare(plan(), Path(folder), dict(p.split("=", 1) for p in args.peer), wanted)
         return mutate(Path(folder), args.seeds, set(filter(None, args.only.split(","))))
 
 
-def mutate(folder: Path, seeds: int, only: set[str]) -> int:
+def plan() -> dict[str, tuple[str, dict[str, kinds.Kind], Callable[[Path], Path]]]:
+    """Sets by name: their task, the kinds of defects, and how a writable copy is made."""
     bccd = SHARED / "bccd"
-    plan = {
+    return {
         "bccd": ("detect", kinds.DETECT, lambda t: sets.copy_set(bccd, t)),
         "coco128": ("detect", kinds.DETECT, lambda t: sets.copy_set(SHARED / "coco128", t)),
         "coco128-seg": ("segment", more.SEGMENT, lambda t: sets.copy_set(SHARED / "coco128-seg", t)),
@@ -57,10 +78,13 @@ def mutate(folder: Path, seeds: int, only: set[str]) -> int:
         "obb": ("obb", more.OBB, lambda t: sets.obb_set(bccd, t)),
         "cls": ("classify", more.CLASSIFY, lambda t: sets.classify_set(bccd, t)),
     }
+
+
+def mutate(folder: Path, seeds: int, only: set[str]) -> int:
     named: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     extra = 0
     print(f"{'set':12} {'kind':24} {'named':6} found as; what else was newly reported")
-    for name, (task, table, make) in plan.items():
+    for name, (task, table, make) in plan().items():
         if only and name not in only:
             continue
         data = make(folder / name)

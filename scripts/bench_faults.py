@@ -36,7 +36,7 @@ def main() -> int:
     for name in ("results", "logs", "data", "workspace"):
         (place.keep / name).mkdir(parents=True, exist_ok=True)
     if args.peers:
-        from bench_peers import compare
+        from bench_faults_peers import compare
 
         return compare(place, args.venv, only_judge=args.judge)
     rows = [known()[name] for name in args.only] if args.only else [*FAULTS, *HEALTHY]

@@ -39,6 +39,14 @@ def audit(
     progress: Callable[[str], None] = lambda line: None,
 ) -> Audit:
     """Audit a resolved data set at a level of `gather.LEVELS`."""
+    # Late: numpy costs a quarter of a second.
+    import numpy as np
+
+    with np.errstate(over="ignore", invalid="ignore"):  # rows may hold 1e300; they are named, not warned of
+        return _audit(spec, level, imgsz, cache, progress)
+
+
+def _audit(spec: DataSpec, level: str, imgsz: int, cache: Path | None, progress: Callable[[str], None]) -> Audit:
     items = gather(spec, level=level, cache=cache, progress=progress)
     root = spec.source if spec.task == "classify" else spec.source.parent
     faults = Faults(root)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import NamedTuple
 
 from diag import codec
 from diag.dataset.faults import Faults
-from diag.dataset.gather import Item
+from diag.dataset.gather import Item, stamp_of
 from diag.dataset.looks import Pair, as_floats, similar
 from diag.dataset.resolve import DataSpec
 from diag.errors import InputError
 
 CHUNK = 1 << 20
+HALF = 32 << 20
 
 
 class Group(NamedTuple):
@@ -28,7 +30,7 @@ class Group(NamedTuple):
 
 def find_copies(items: Sequence[Item], cache: Path | None = None) -> list[Group]:
     """All copies: the same file listed twice, the same bytes, and near copies among images that have a look."""
-    groups = [*_same_file(items), *_same_bytes(items)]
+    groups = [*_same_file(items), *_same_bytes(items, cache)]
     told = {g.other for g in groups}
     seen = [k for k, item in enumerate(items) if item.look.thumb and k not in told]
     if len(seen) > 1:
@@ -64,31 +66,65 @@ def _same_file(items: Sequence[Item]) -> list[Group]:
     ]
 
 
-def _same_bytes(items: Sequence[Item]) -> list[Group]:
-    """Different files of the same bytes: only files of one size are read."""
+def _same_bytes(items: Sequence[Item], cache: Path | None) -> list[Group]:
+    """Different files of the same bytes: only files of one size are read, and of these only what changed."""
     by_size: dict[int, list[int]] = defaultdict(list)
     paths: set[Path] = set()
     for k, item in enumerate(items):
-        if item.header.bytes and item.image not in paths:
+        if item.header.bytes and item.header.error != "not_image" and item.image not in paths:
             paths.add(item.image)
             by_size[item.header.bytes].append(k)
     groups = []
+    known = _known_digests(cache)
+    fresh: Digests = {}
     for size in sorted(by_size):
         first: dict[bytes, int] = {}
         alike = by_size[size]
         for k in alike if len(alike) > 1 else ():
-            digest = _digest(items[k].real)
-            if digest and first.setdefault(digest, k) != k:
-                groups.append(Group(first[digest], k, "bytes", 1.0))
+            digest = fresh[str(items[k].real)] = _digest_once(items[k].real, known)
+            if digest[1] and first.setdefault(digest[1], k) != k:
+                groups.append(Group(first[digest[1]], k, "bytes", 1.0))
+    if cache is not None and fresh != known:
+        with contextlib.suppress(OSError, ValueError, TypeError):  # a full disk, or a name that is no text
+            codec.write_bytes(cache.with_suffix(".digests"), codec.to_binary({k: list(v) for k, v in fresh.items()}))
     return groups
 
 
+Digests = dict[str, tuple[list[int], bytes]]
+"""Stamp and digest of each file whose content was read."""
+
+
+def _known_digests(cache: Path | None) -> Digests:
+    if cache is None:
+        return {}
+    try:
+        stored = codec.from_binary(cache.with_suffix(".digests").read_bytes())
+        return {str(path): (list(stamp), bytes(digest)) for path, (stamp, digest) in stored.items()}
+    except (OSError, InputError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _digest_once(path: Path, known: Digests) -> tuple[list[int], bytes]:
+    try:
+        stamp = stamp_of(path)
+    except OSError:
+        return [], b""
+    old = known.get(str(path))
+    return old if old is not None and old[0] == stamp else (stamp, _digest(path))
+
+
 def _digest(path: Path) -> bytes:
+    """Digest of the content; of a file of more than 2 x HALF only of both ends (a sparse file may be endless)."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with path.open("rb") as file:
-            while part := file.read(CHUNK):
-                digest.update(part)
+            size = os.fstat(file.fileno()).st_size
+            for start, end in ((0, size),) if size <= 2 * HALF else ((0, HALF), (size - HALF, size)):
+                file.seek(start)
+                left = end - start
+                while left > 0 and (part := file.read(min(CHUNK, left))):
+                    left -= len(part)
+                    digest.update(part)
     except OSError:
         return b""
     return digest.digest()

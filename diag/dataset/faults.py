@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 from diag.dataset.walk import shown
@@ -35,14 +36,17 @@ class Faults:
         fix: str = "",
         split: str = "",
         other: str = "",
+        score: float = 0.0,
+        confidence: float = 0.0,
+        box: tuple[float, ...] = (),
     ) -> None:
         """One place."""
         name = self.name(file)
-        key = (fault, kind, name, line, other)
+        key = (fault, kind, name, line, other, box)
         if key in self._seen:  # a file that several splits list
             return
         self._seen.add(key)
-        place = Place(name, line, shown(value), kind, fix, split, shown(other))
+        place = Place(name, line, shown(value), kind, fix, split, shown(other), score, confidence, box)
         self.places.setdefault(fault, []).append(place)
 
     def name(self, file: Path | str) -> str:
@@ -68,7 +72,13 @@ class Faults:
 
 
 def _spread(places: list[Place]) -> list[Place]:
-    """The first places, such that every kind is among them."""
+    """The first places, such that every kind is among them; ranked places take turns by kind."""
+    if places and places[0].score:
+        by_kind: dict[str, list[Place]] = {}
+        for place in places:
+            by_kind.setdefault(place.kind, []).append(place)
+        turns = [p for turn in zip_longest(*by_kind.values()) for p in turn if p is not None][:MAX_PLACES]
+        return sorted(turns, key=lambda place: -place.score)
     firsts: dict[str, Place] = {}
     for place in places:
         firsts.setdefault(place.kind, place)

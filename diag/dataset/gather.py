@@ -1,5 +1,6 @@
 """Read every image header and label file of a set once, on all cores; what did not change comes from the cache."""
 
+import errno
 import os
 import time
 from array import array
@@ -7,11 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from diag import codec
 from diag.dataset.headers import Header, read_header
-from diag.dataset.labels import Flaw, Rows, read_rows
+from diag.dataset.labels import Flaw, Rows, read_rows, unreadable
 from diag.dataset.looks import Look, look
 from diag.dataset.resolve import DataSpec, label_of
 from diag.errors import InputError
@@ -78,16 +80,21 @@ def gather(
     return items
 
 
-def _stamp(path: Path) -> list[int]:
-    """Changes with every change of the file's content: the kernel sets ctime, nobody can set it back."""
+def stamp_of(path: Path) -> list[int]:
+    """Changes with every change of the file's content: the kernel sets ctime, nobody can set it back.
+
+    Raises OSError also for what is no file: a pipe would be waited for, and a device has no end.
+    """
     stat = os.stat(path)  # noqa: PTH116 - three times as quick as Path.stat
+    if not S_ISREG(stat.st_mode):
+        raise OSError(errno.EINVAL, "no regular file")
     return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
 
 
 def _read_image(item: Item, level: str, known: Entries, fresh: Entries) -> None:
     key = f"i{os.fsencode(item.real).hex() if not item.real.name.isascii() else item.real}"
     try:
-        stamp = _stamp(item.real)
+        stamp = stamp_of(item.real)
     except OSError as error:
         item.header = Header(
             error="missing" if isinstance(error, FileNotFoundError) else "unreadable", value=str(error.strerror)
@@ -113,9 +120,12 @@ def _read_label(item: Item, known: Entries, fresh: Entries) -> None:
     label = item.label
     key = f"l{os.fsencode(label).hex() if not label.name.isascii() else label}"
     try:
-        stamp = _stamp(label)
-    except OSError:
-        item.rows = read_rows(label)
+        stamp = stamp_of(label)
+    except FileNotFoundError:
+        item.rows = Rows(state="missing")
+        return
+    except OSError as error:
+        item.rows = unreadable(Rows(), "unreadable", f"not readable: {error.strerror or error}")
         return
     old = known.get(key)
     if old is not None and old[0] == stamp:

@@ -44,9 +44,9 @@ def read_rows(path: Path | str) -> Rows:
         rows.state = "missing"
         return rows
     except OSError as error:
-        return _unreadable(rows, "unreadable", f"not readable: {error.strerror or error}")
+        return unreadable(rows, "unreadable", f"not readable: {error.strerror or error}")
     if len(data) > MAX_LABEL_BYTES:
-        return _unreadable(rows, "too_large", f"larger than {MAX_LABEL_BYTES >> 20} MiB, not read")
+        return unreadable(rows, "too_large", f"larger than {MAX_LABEL_BYTES >> 20} MiB, not read")
     text = _decode(data, rows)
     if text is not None:
         _parse(text, rows)
@@ -55,7 +55,8 @@ def read_rows(path: Path | str) -> Rows:
     return rows
 
 
-def _unreadable(rows: Rows, kind: str, value: str) -> Rows:
+def unreadable(rows: Rows, kind: str, value: str) -> Rows:
+    """Rows of a file that can't be read, with why."""
     rows.state = "unreadable"
     rows.flaws.append(Flaw("bad_rows", kind, None, value, "rewrite"))
     return rows
@@ -67,7 +68,7 @@ def _decode(data: bytes, rows: Rows) -> str | None:
         try:
             text = data.decode("utf-16")
         except UnicodeDecodeError as error:
-            _unreadable(rows, "not_text", f"not readable: {error}")
+            unreadable(rows, "not_text", f"not readable: {error}")
             return None
         rows.flaws.append(Flaw("encoding", "utf16", None, "UTF-16", "rewrite"))
         return text
@@ -77,7 +78,7 @@ def _decode(data: bytes, rows: Rows) -> str | None:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        _unreadable(rows, "not_text", f"not readable: {error}")
+        unreadable(rows, "not_text", f"not readable: {error}")
         return None
 
 

@@ -64,6 +64,7 @@ def _write(spec: DataSpec, audit: Audit, out: Path, progress: Callable[[str], No
         if number % 500 == 0:
             progress(f"{number}/{len(audit.items)} images copied")
         _one(spec, copy, item, by_file, renamed)
+    _not_copied(spec, copy)
     if spec.task != "classify":
         content: dict[str, object] = {split: f"images/{split}" for split in spec.splits}
         content |= {"names": dict(spec.names), **spec.extra}
@@ -74,6 +75,22 @@ def _write(spec: DataSpec, audit: Audit, out: Path, progress: Callable[[str], No
     for entry in copy.log:
         actions[entry["action"]] += 1
     return dict(actions)
+
+
+def _not_copied(spec: DataSpec, copy: _Copy) -> None:
+    """Files that belong to no item stay behind, which is a change, too; class folders are kept even if empty."""
+    for fault, place in copy.audit.faults.all():
+        stays = (fault, place.kind) in {
+            ("orphan_label", "no_image"),
+            ("orphan_label", "image"),
+            ("image_format", "unknown_suffix"),
+        }
+        if stays or (fault, place.kind) == ("cls_folder_mismatch", "loose"):
+            copy.note(place, fault, "left out")
+    for split, folder in spec.folders.items() if spec.task == "classify" else ():
+        for entry in folder.iterdir():
+            if entry.is_dir() and not entry.name.startswith("."):
+                (copy.out / split / entry.name).mkdir(parents=True, exist_ok=True)
 
 
 def _one(
@@ -94,7 +111,7 @@ def _one(
             source = item.label.with_name(Path(place.file).name)
             copy.note(place, "orphan_label", "renamed", after=item.label.name)
         places = by_file.get(faults.name(item.label), [])
-        label = corrected(source, places, item, spec, copy.note)
+        label = None if item.rows.state == "unreadable" else corrected(source, places, item, spec, copy.note)
         if label is None and source.exists():
             copy.note(Place(faults.name(source)), "bad_rows", "left out", "label file not readable")
             return

@@ -55,26 +55,53 @@ def _apply(line: str, fix: str, item: Item, spec: DataSpec) -> str | None:
         width, height = item.header.shown_size
         if not width or not height:
             return None
-        numbers[1:] = [v / (height if k % 2 else width) for k, v in enumerate(numbers[1:])]
+        sides = {"x": width, "y": height}
+        numbers[1:] = [v / sides.get(axis, 1) for v, axis in zip(numbers[1:], _axes(numbers, spec), strict=True)]
         fix = "clip"
     if fix == "clip":
-        return _clipped(numbers)
+        return _clipped(numbers, spec)
     if fix == "hide_point":
         return _hidden(numbers, spec)
     return line
 
 
-def _clipped(numbers: list[float]) -> str | None:
-    """Box or polygon inside the image; None if nothing is left of it."""
-    if len(numbers) != 5:
+def _axes(numbers: list[float], spec: DataSpec) -> list[str]:
+    """`x`, `y` or "" (a visibility) for every number after the class."""
+    if pose_fields(spec) != len(numbers):
+        return ["xy"[k % 2] for k in range(len(numbers) - 1)]
+    number, dims = spec.extra["kpt_shape"]
+    return [*"xyxy", *(("x", "y", "")[:dims] * number)]
+
+
+def _clipped(numbers: list[float], spec: DataSpec) -> str | None:
+    """Box, polygon or turned box inside the image; None if nothing is left of it."""
+    if spec.task == "obb" and len(numbers) == 9:
+        return _shrunk(numbers)
+    if len(numbers) != 5 and pose_fields(spec) != len(numbers):
         numbers[1:] = [min(max(v, 0.0), 1.0) for v in numbers[1:]]
         return _text(numbers)
-    c, x, y, w, h = numbers
+    x, y, w, h = numbers[1:5]
     left, right = max(x - w / 2, 0.0), min(x + w / 2, 1.0)
     top, bottom = max(y - h / 2, 0.0), min(y + h / 2, 1.0)
     if right <= left or bottom <= top:
         return None
-    return _text([c, (left + right) / 2, (top + bottom) / 2, right - left, bottom - top])
+    numbers[1:5] = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
+    return _text(numbers) if len(numbers) == 5 else _hidden(numbers, spec)
+
+
+def _shrunk(numbers: list[float]) -> str | None:
+    """A turned box made smaller around its centre until it fits: clipped corners would be no rectangle any more."""
+    middle = [sum(numbers[1 + k :: 2]) / 4 for k in range(2)]
+    if not all(0 < m < 1 for m in middle):
+        return None
+    factor = 1.0
+    for k, value in enumerate(numbers[1:]):
+        reach = value - middle[k % 2]
+        room = (1 - middle[k % 2]) if reach > 0 else middle[k % 2]
+        if abs(reach) > room:
+            factor = min(factor, room / abs(reach))
+    numbers[1:] = [middle[k % 2] + factor * (v - middle[k % 2]) for k, v in enumerate(numbers[1:])]
+    return _text([numbers[0], *(min(max(v, 0.0), 1.0) for v in numbers[1:])])
 
 
 def _hidden(numbers: list[float], spec: DataSpec) -> str:

@@ -15,6 +15,7 @@ from diag.dataset.spread import BINS, COUNT_BINS
 from diag.engine import evaluate
 from diag.errors import InputError
 from diag.messages import text
+from diag.model.audit import Place
 from diag.model.check import StageResult, Status
 from diag.model.evidence import Dataset, Evidence
 from diag.model.finding import Finding, Severity
@@ -34,8 +35,10 @@ def findings_of(dataset: Dataset) -> list[Finding]:
 
 def judge(dataset: Dataset) -> tuple[Status, str]:
     """Status and one line: the counts, and the worst finding about the data if there is one."""
-    counts = ", ".join(f"{name} {s.images} images / {s.instances} objects" for name, s in dataset.splits.items())
-    line = f"{counts}; {len(dataset.names)} classes"
+    counts = ", ".join(
+        f"{name} {_many(s.images, 'image')} / {_many(s.instances, 'object')}" for name, s in dataset.splits.items()
+    )
+    line = f"{counts}; {_many(len(dataset.names), 'class', 'es')}"
     findings = findings_of(dataset)
     if not findings:
         return Status.PASS, line
@@ -45,6 +48,10 @@ def judge(dataset: Dataset) -> tuple[Status, str]:
     if worst.severity.rank < Severity.MEDIUM.rank:
         status = Status.PASS
     return status, f"{line}. {title}"
+
+
+def _many(count: int, word: str, ending: str = "s") -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}{ending}"
 
 
 def cache_file(spec: DataSpec, workspace: Path) -> Path:
@@ -62,6 +69,9 @@ def document(found: Audit, written: Mapping[str, Any]) -> dict[str, Any]:
     for finding in findings:
         for place in finding["evidence"]:
             place["value"] = place["text"]
+        if finding["id"] == "data.label_noise":
+            for place, hint in zip(finding["evidence"], dataset.faults["label_noise"].places, strict=True):
+                place |= {"kind": hint.kind, "score": hint.score, "confidence": hint.confidence, "box": hint.box}
     result: dict[str, Any] = codec.plain(
         {
             "verdict": judge(dataset)[0],
@@ -81,18 +91,35 @@ def document(found: Audit, written: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_faults(faults: Faults, path: Path) -> str:
     """All places, one JSON object a line; returns where, or "" if there is none or the disk refuses."""
-    lines = [codec.to_json({"id": f"data.{fault}", **dataclasses.asdict(p)}, indent=0) for fault, p in faults.all()]
-    if not lines:
-        return ""
+    lines = [codec.to_json({"id": f"data.{fault}", **_entry(p)}, indent=0) for fault, p in faults.all()]
     try:
+        if not lines:
+            path.unlink(missing_ok=True)  # the list of an earlier audit
+            return ""
         codec.write_text(path, "\n".join(lines) + "\n")
     except OSError:
         return ""
     return str(path)
 
 
-def write_report(found: Audit, folder: Path, *, lang: str = "en") -> dict[str, Any]:
-    """Write audit.html, audit.json and faults.jsonl; returns their paths. Raises InputError if that can't be done."""
+def full_list(faults: Faults, path: Path) -> dict[str, Any]:
+    """Where all places are if no `--out` was asked for: a file in the workspace, renewed by each audit of the set."""
+    return {"faults_file": file} if (file := write_faults(faults, path)) else {}
+
+
+def _entry(place: Place) -> dict[str, Any]:
+    """A place as an object; what only hints have is left out of the others."""
+    entry = dataclasses.asdict(place)
+    return entry if place.score else {k: v for k, v in entry.items() if k not in {"score", "confidence", "box"}}
+
+
+def write_report(
+    found: Audit, folder: Path, *, lang: str = "en", hints: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Write audit.html, audit.json (with what is told of `hints`) and faults.jsonl; returns their paths.
+
+    Raises InputError if that can't be done.
+    """
     # Late: only the page needs pictures.
     from diag.dataset.thumbs import thumbnails
 
@@ -108,7 +135,9 @@ def write_report(found: Audit, folder: Path, *, lang: str = "en") -> dict[str, A
     text_page = page(found.dataset, findings_of(found.dataset), thumbnails(found), histograms, lang=lang)
     try:
         codec.write_text(folder / "audit.html", text_page)
-        codec.write_json(folder / "audit.json", document(found, written))
+        codec.write_json(
+            folder / "audit.json", document(found, written | ({"hints": hints} if hints is not None else {}))
+        )
     except OSError as error:
         raise InputError(f"--out {folder}: can't be written: {error.strerror or error}") from error
     written["faults_file"] = write_faults(found.faults, folder / "faults.jsonl")
@@ -131,4 +160,16 @@ def console(found: Audit, written: Mapping[str, Any], screen: Screen, *, lang: s
         if more > 0 and len(told.evidence) > SHOWN:
             screen.line(f"          {text(lang, 'datapage', 'more', {'count': more})}")
     for name, value in written.items():
+        if name == "hints":
+            for line in _hint_lines(value, lang):
+                screen.line(f"      {line}")
+            continue
         screen.line(f"      {name}: {value}")
+
+
+def _hint_lines(hints: Mapping[str, Any], lang: str) -> list[str]:
+    """What the pass of the model was and what it could not say."""
+    if "skipped" in hints:
+        return [text(lang, "datapage", "hints_skipped", {"reason": clean(hints["skipped"])})]
+    lines = [text(lang, "datapage", "hints", hints)]
+    return lines + [f"  {clean(name)}: {reason}" for name, reason in list(hints["left_out"].items())[:10]]

@@ -32,6 +32,12 @@ IMAGE_SUFFIXES = frozenset(
 
 SPLITS = ("train", "val", "test")
 
+MAX_YAML_BYTES = 16 << 20
+MAX_LIST_BYTES = 1 << 30
+MAX_NODES = 1_000_000
+MAX_CLASSES = 100_000
+"""Bounds of what is read as a data set; the largest public ones have some 20,000 classes (ImageNet-21k)."""
+
 
 def is_image_name(name: str) -> bool:
     """True if Ultralytics opens a file of this name as an image."""
@@ -89,7 +95,10 @@ def resolve(data: str, task: str, *, cwd: Path, datasets_dir: Path) -> DataSpec:
         source = yamls[0]
     if not source.is_file():
         raise InputError(f"data={data}: no such file (looked for {source})")
+    if source.stat().st_size > MAX_YAML_BYTES:
+        raise InputError(f"{source}: larger than {MAX_YAML_BYTES >> 20} MiB; not a data set description")
     content = codec.read_yaml(source)
+    _bounded(content, source)
     if not isinstance(content, dict):
         raise InputError(f"{source}: not a data set description; it needs train:, val: and names:")
     names = _names(content, source)
@@ -110,10 +119,27 @@ def resolve(data: str, task: str, *, cwd: Path, datasets_dir: Path) -> DataSpec:
     return DataSpec(source.resolve(), task, names, splits, extra=extra, nc=nc, lost_links=lost_links)
 
 
+def _bounded(content: Any, source: Path) -> None:
+    """Raise InputError for a yaml whose aliases stand for more than MAX_NODES values: as text it fills the memory."""
+    todo, seen = [content], 0
+    while todo:
+        value = todo.pop()
+        seen += 1
+        if seen > MAX_NODES:
+            raise InputError(
+                f"{source}: its aliases stand for more than {MAX_NODES} values; not a data set description"
+            )
+        if isinstance(value, (list, dict)):
+            todo.extend(value.values() if isinstance(value, dict) else value)
+
+
 def _names(content: Mapping[str, Any], source: Path) -> dict[int, str]:
     """`names:` as {id: name}. Gaps and duplicates are kept: a rule judges them."""
     names = content.get("names")
-    if names is None and isinstance(content.get("nc"), int):
+    nc = content.get("nc")
+    if isinstance(nc, int) and nc > MAX_CLASSES:
+        raise InputError(f"{source}: nc: {nc} classes can't be right (at most {MAX_CLASSES})")
+    if names is None and isinstance(nc, int):
         return {i: f"class_{i}" for i in range(content["nc"])}
     if isinstance(names, list):
         return {i: str(n) for i, n in enumerate(names)}
@@ -166,6 +192,8 @@ def _lost_link(path: Path) -> tuple[Path, Path] | None:
 
 def _listed(path: Path) -> Iterable[Path]:
     """The images that a text list names; `./` is relative to the list, as in Ultralytics."""
+    if path.stat().st_size > MAX_LIST_BYTES:
+        raise InputError(f"{path}: larger than {MAX_LIST_BYTES >> 30} GiB; not a text list of images")
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:

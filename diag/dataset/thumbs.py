@@ -3,6 +3,7 @@
 import base64
 import io
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from diag.dataset.audit import Audit
@@ -17,8 +18,16 @@ SIDE = 240
 MARGIN = 1.0
 """A small object is shown with this many times its size around it."""
 
+LEAST = 0.1
+"""A box without size is shown as if it had this share of the image, so that one sees where it lies."""
+
 EACH = 8
 """Pictures of each fault."""
+
+
+HINTS = "label_noise"
+EACH_HINT = 20
+"""Pictures of hints, which a person has to judge one by one."""
 
 
 def thumbnails(audit: Audit) -> dict[str, list[tuple[Place, str]]]:
@@ -26,14 +35,14 @@ def thumbnails(audit: Audit) -> dict[str, list[tuple[Place, str]]]:
     by_image = {audit.faults.name(i.image): i for i in audit.items}
     by_label = {audit.faults.name(i.label): i for i in audit.items}
     lines: dict[tuple[str, int], int] = {}
-    wanted = {p.file for f in audit.dataset.faults.values() for p in f.places[:EACH]}
+    wanted = {p.file for f in audit.dataset.faults.values() for p in f.places[:EACH_HINT]}
     for i, (file, line) in enumerate(zip(audit.table.file.tolist(), audit.table.line.tolist(), strict=True)):
         name = audit.faults.name(audit.table.files[file])
         if name in wanted:
             lines[name, line] = i
     found: dict[str, list[tuple[Place, str]]] = defaultdict(list)
     for fault, summary in audit.dataset.faults.items():
-        for place in summary.places[:EACH]:
+        for place in summary.places[: EACH_HINT if fault == HINTS else EACH]:
             item = by_image.get(place.file) or by_label.get(place.file)
             row = lines.get((place.file, place.line)) if place.line else None
             found[fault].append((place, _picture(item, row, place, lines, audit) if item else ""))
@@ -50,13 +59,13 @@ def _picture(item: Item, row: int | None, place: Place, lines: dict[tuple[str, i
     from PIL import Image, ImageDraw, ImageOps
 
     header = item.header
-    if header.error in {"zero_byte", "missing", "not_image"} or header.width * header.height > MAX_PIXELS:
+    if header.error in {"zero_byte", "missing", "not_image", "unreadable"} or header.width * header.height > MAX_PIXELS:
         return ""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(item.real) as opened:
-                opened.draft("RGB", (2 * SIDE, 2 * SIDE) if row is None else opened.size)
+                opened.draft("RGB", (2 * SIDE, 2 * SIDE) if row is None and not place.box else opened.size)
                 image = ImageOps.exif_transpose(opened).convert("RGB")
     except Exception:  # damaged files are what is shown here
         return ""
@@ -65,10 +74,12 @@ def _picture(item: Item, row: int | None, place: Place, lines: dict[tuple[str, i
     table = audit.table
     if row is not None:
         view = _view(table.box[row].tolist())
+    elif place.box:
+        view = _view(list(place.box))
     left, top, right, bottom = view
     image = image.crop((round(left * width), round(top * height), round(right * width), round(bottom * height)))
     image.thumbnail((SIDE, SIDE))
-    if row is not None and max(image.size) < SIDE and min(image.size) > 0:
+    if (row is not None or place.box) and max(image.size) < SIDE and min(image.size) > 0:
         factor = SIDE / max(image.size)
         image = image.resize((max(1, round(image.width * factor)), max(1, round(image.height * factor))))
     draw = ImageDraw.Draw(image)
@@ -77,6 +88,8 @@ def _picture(item: Item, row: int | None, place: Place, lines: dict[tuple[str, i
     for i, colour in ((clash, "#00c853"), (row, "#ff1744")):
         if i is not None:
             _outline(draw, table, i, colour, view=view, size=image.size)
+    if place.box:
+        _frame(draw, place.box, "#2979ff", view=view, size=image.size)
     data = io.BytesIO()
     image.save(data, "JPEG", quality=70)
     return "data:image/jpeg;base64," + base64.b64encode(data.getvalue()).decode()
@@ -87,7 +100,7 @@ def _view(box: list[float]) -> tuple[float, float, float, float]:
     x, y, w, h = box
     if not all(-0.5 <= v <= 1.5 for v in box):
         return 0.0, 0.0, 1.0, 1.0
-    half_w, half_h = max(w, 0.02) * (0.5 + MARGIN / 2), max(h, 0.02) * (0.5 + MARGIN / 2)
+    half_w, half_h = max(w, LEAST) * (0.5 + MARGIN / 2), max(h, LEAST) * (0.5 + MARGIN / 2)
     left, top = min(max(x - half_w, 0), 0.98), min(max(y - half_h, 0), 0.98)
     return left, top, max(min(x + half_w, 1), left + 0.02), max(min(y + half_h, 1), top + 0.02)
 
@@ -104,11 +117,23 @@ def _outline(
         points = [at(x, y) for x, y in table.points(i).tolist()]
         draw.line([*points, points[0]], fill=colour, width=2)
         return
-    x, y, w, h = table.box[i].tolist()
-    if not all(-2 <= v <= 3 for v in (x, y, w, h)):
+    if not _frame(draw, table.box[i].tolist(), colour, view=view, size=size):
         return
-    a, b = at(x - abs(w) / 2, y - abs(h) / 2), at(x + abs(w) / 2, y + abs(h) / 2)
-    draw.rectangle([a, b], outline=colour, width=2)
     for k in range(5, int(table.count[i]) - 1, 3):
         px, py = at(*table.flat[table.start[i] + k : table.start[i] + k + 2].tolist())
         draw.ellipse([px - 2, py - 2, px + 2, py + 2], fill=colour)
+
+
+def _frame(
+    draw: Any, box: Sequence[float], colour: str, *, view: tuple[float, float, float, float], size: tuple[int, int]
+) -> bool:
+    """A box as a frame; False if it lies too far away to draw."""
+    x, y, w, h = box
+    if not all(-2 <= v <= 3 for v in (x, y, w, h)):
+        return False
+    left, top, right, bottom = view
+    across, down = size[0] / (right - left), size[1] / (bottom - top)
+    a = ((x - abs(w) / 2 - left) * across, (y - abs(h) / 2 - top) * down)
+    b = ((x + abs(w) / 2 - left) * across, (y + abs(h) / 2 - top) * down)
+    draw.rectangle([a, b], outline=colour, width=2)
+    return True

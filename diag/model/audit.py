@@ -12,7 +12,8 @@ class Place:
     """One offending thing. `kind` is the variant of the fault, `fix` the least invasive repair of it.
 
     `file` is relative to the data set's own folder; `value` is what stands there; `other` is the file (or `file:line`)
-    that it clashes with, e.g. the image of which this one is a copy.
+    that it clashes with, e.g. the image of which this one is a copy. Hints of a model also have `score` (0..1, what
+    they are ranked by), `confidence` and `box` (x y w h in shares: what the model sees there).
     """
 
     file: str
@@ -22,6 +23,9 @@ class Place:
     fix: str = ""
     split: str = ""
     other: str = ""
+    score: float = 0.0
+    confidence: float = 0.0
+    box: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

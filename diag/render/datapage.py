@@ -1,5 +1,6 @@
 """The audit of a data set as one self-contained HTML page: findings with pictures, tables, histograms."""
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -17,6 +18,7 @@ td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #eee}td:first-c
 .critical{background:#b00020}.high{background:#d84315}.medium{background:#b26a00}
 .tiles{display:flex;flex-wrap:wrap;gap:10px}figure{margin:0;width:240px;font-size:12px;overflow-wrap:anywhere}
 img{max-width:240px;max-height:240px;background:#eee}.none{width:240px;height:60px;background:#eee;display:block}
+.legend{font-size:12px;margin:.3em 0}.row{color:#ff1744}.clash{color:#00c853}.seen{color:#2979ff}
 code{background:#f4f4f4;padding:0 .3em}.bar{fill:#4a78b5}text{font:11px sans-serif}
 @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}td,th{border-color:#333}code{background:#2a2a2a}text{fill:#ddd}}
 """
@@ -75,16 +77,33 @@ def _finding(finding: Finding, pictures: Sequence[tuple[Place, str]], lang: str)
     told = story(finding, lang, escape=escape)
     severity = escape(text(lang, "ui", finding.severity.value))
     tiles = "".join(_tile(place, address) for place, address in pictures)
-    advice = "".join(f"<li>{a.sentence}</li>" for a in told.advice)
+    advice = "".join(f"<li>{_code(a.sentence)}</li>" for a in told.advice)
+    rows = any(place.line or place.box for place, _ in pictures)
+    colours = {
+        "row": rows,
+        "clash": any(p.line and ":" in p.other for p, _ in pictures),
+        "seen": any(p.box for p, _ in pictures),
+    }
+    legend = f'<p class="legend">{_legend([k for k, used in colours.items() if used], lang)}</p>' if rows else ""
     return (
         f'<section><h3><span class="tag {finding.severity.value}">{severity}</span> {told.title} '
-        f"<small><code>{escape(finding.id)}</code></small></h3><p>{told.cause}</p><ul>{advice}</ul>"
-        f'<div class="tiles">{tiles}</div></section>'
+        f"<small><code>{escape(finding.id)}</code></small></h3><p>{_code(told.cause)}</p><ul>{advice}</ul>"
+        f'{legend}<div class="tiles">{tiles}</div></section>'
     )
 
 
+def _code(html: str) -> str:
+    """Words in backticks as code; the sentence is escaped already."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
+
+
+def _legend(colours: Sequence[str], lang: str) -> str:
+    """What the colours of the frames mean."""
+    return " ".join(f'<span class="{key}">&#9632;</span> {_said(lang, key)}' for key in colours)
+
+
 def _tile(place: Place, address: str) -> str:
-    where = _safe(place.file) + (f":{place.line}" if place.line else "")
+    where = _safe(place.file).replace("/", "/<wbr>") + (f":{place.line}" if place.line else "")
     image = f'<img alt="" src="{address}">' if address else '<span class="none"></span>'
     note = " ".join(_safe(v) for v in (place.kind, place.value, place.other) if v)
     return f"<figure>{image}<figcaption><code>{where}</code> {note}</figcaption></figure>"

@@ -1,7 +1,7 @@
 """data.*: faults of label rows: boxes, polygons, oriented boxes, keypoints."""
 
 from diag.model.evidence import Dataset
-from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Value, Verdict
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.data_faults import fault_of, judge, share
@@ -54,6 +54,27 @@ def fullimage_boxes(dataset: Dataset, *, many: float = 0.5) -> Verdict:
     """
     severity = Severity.MEDIUM if share(dataset, fault_of(dataset, "fullimage_boxes")) >= many else None
     return judge(dataset, "fullimage_boxes", ("look",), severity=severity)
+
+
+@rule("data.label_noise", Severity.LOW)
+def label_noise(dataset: Dataset, *, few: float = 0.005, sure: float = 0.9) -> Verdict:
+    """Labels that a trained model contradicts (`diag data --with RUN`). Hints: a person has to look.
+
+    few: below one in two hundred objects it is info. sure: of a model that finds fewer of the labels, many
+    contradictions are its own mistakes; info, too.
+    """
+    if "hint_images" not in dataset.measures:
+        return Skip("no_predictions")
+    support = dataset.measures.get("hint_support", 0.0)
+    rare = share(dataset, fault_of(dataset, "label_noise")) < few
+    return judge(
+        dataset,
+        "label_noise",
+        ("look", "relabel"),
+        severity=Severity.INFO if rare or support < sure else None,
+        confidence=Confidence.MEDIUM if support >= sure else Confidence.LOW,
+        support=support,
+    )
 
 
 @rule("data.dup_labels", Severity.LOW)

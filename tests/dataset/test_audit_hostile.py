@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,100 @@ def test_a_million_lines_are_not_read(photos: Path) -> None:
     label.write_text(f"{BOX}\n" * 1_000_000)
     found = audited(photos).faults.places["bad_rows"]
     assert [(p.file, p.kind) for p in found] == [("labels/train/0.txt", "too_large")]
+
+
+@pytest.fixture
+def within_a_minute() -> Iterator[None]:
+    """Ends a test that hangs."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("hangs")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("within_a_minute")
+def test_pipes_are_not_waited_for(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = photos.parent
+    os.mkfifo(root / "images" / "train" / "pipe.jpg")
+    (root / "labels" / "train" / "0.txt").unlink()
+    os.mkfifo(root / "labels" / "train" / "0.txt")
+    more = ["--out", str(tmp_path / "out"), "--fix", str(tmp_path / "fixed"), "--format", "json"]
+    assert main(["data", str(photos), "--no-cache", *more]) == 0
+    found = {f["id"]: f["evidence"][0] for f in json.loads(capsys.readouterr().out)["findings"]}
+    assert (found["data.corrupt_images"]["file"], found["data.corrupt_images"]["value"]) == (
+        "images/train/pipe.jpg",
+        "no regular file",
+    )
+    assert found["data.bad_rows"]["value"] == "not readable: no regular file"
+    assert not (tmp_path / "fixed" / "images" / "train" / "0.jpg").exists()
+
+
+@pytest.mark.usefixtures("within_a_minute")
+def test_files_of_twenty_gigabytes_are_not_read_through(photos: Path) -> None:
+    root = photos.parent
+    head = (root / "images" / "train" / "1.jpg").read_bytes()
+    for name in ("a", "b"):
+        for path, start in ((f"images/train/{name}.jpg", b""), (f"images/train/{name}{name}.jpg", head)):
+            with (root / path).open("wb") as file:
+                file.write(start)
+                file.truncate(20 << 30)
+    with (root / "labels" / "train" / "0.txt").open("wb") as file:
+        file.truncate(20 << 30)
+    found = audited(photos).faults.places
+    kinds = {Path(p.file).name: p.kind for p in found["corrupt_images"]}
+    assert {kinds[n] for n in ("a.jpg", "b.jpg")} == {"not_image"}
+    assert {kinds[n] for n in ("aa.jpg", "bb.jpg")} == {"truncated"}
+    assert [(p.file, p.kind) for p in found["bad_rows"]] == [("labels/train/0.txt", "too_large")]
+
+
+LAUGHS = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+)
+
+
+@pytest.mark.usefixtures("within_a_minute")
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (LAUGHS + "names: [*a9, cat]\n", "its aliases stand for more than 1000000 values"),
+        (LAUGHS + "names: [cat, dog]\nkpt_shape: *a9\n", "its aliases stand for more than 1000000 values"),
+        ("nc: 2000000000\n", "nc: 2000000000 classes can't be right"),
+        ("[" * 100_000, "not valid YAML"),
+    ],
+    ids=["names", "kpt_shape", "nc", "deep"],
+)
+def test_a_yaml_that_would_fill_the_memory_is_one_line(
+    photos: Path, more: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos.write_text(f"path: .\ntrain: images/train\nval: images/val\n{more}")
+    assert main(["data", str(photos), "--no-cache"]) == 2
+    told = capsys.readouterr().err.strip()
+    assert said in told
+    assert told.count("\n") == 0
+
+
+def test_numbers_beyond_all_measure_are_named_without_a_warning(
+    photos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = "1e300 0.5 0.5 0.1 0.1\n0 1e308 1e308 1e308 1e308\n"
+    (photos.parent / "labels" / "train" / "0.txt").write_text(rows)
+    assert main(["data", str(photos), "--no-cache", "--format", "json", "--out", str(tmp_path / "o")]) == 1
+    out, err = capfd.readouterr()
+    ids = {f["id"] for f in json.loads(out)["findings"]}
+    assert {"data.class_oob", "data.coord_oob"} <= ids
+    assert "Warning" not in err
+
+
+@pytest.mark.usefixtures("within_a_minute")
+def test_a_link_to_itself_is_named(photos: Path) -> None:
+    (photos.parent / "images" / "train" / "self.jpg").symlink_to("self.jpg")
+    [place] = audited(photos).faults.places["corrupt_images"]
+    assert (place.file, place.value) == ("images/train/self.jpg", "Too many levels of symbolic links")
 
 
 def test_many_equal_rows_are_counted_and_capped(photos: Path) -> None:
@@ -121,6 +217,32 @@ def test_a_second_audit_reads_only_what_changed(photos: Path, tmp_path: Path, mo
     assert [i.header for i in second] == [i.header for i in first]
     assert [i.look for i in second] == [i.look for i in first]
     assert [len(i.rows.lines) for i in second][:3] == [1, 2, 1]
+
+
+def test_equal_sizes_are_compared_again_only_where_a_file_changed(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = resolve(str(photos), "detect", cwd=Path.cwd(), datasets_dir=Path("/nowhere"))
+    train = photos.parent / "images" / "train"
+    (train / "1.jpg").write_bytes((train / "0.jpg").read_bytes())
+    read: list[str] = []
+
+    def counted(path: Path) -> bytes:
+        read.append(path.name)
+        return path.read_bytes()
+
+    monkeypatch.setattr("diag.dataset.copies._digest", counted)
+
+    def copies() -> list[str]:
+        read.clear()
+        return [p.file for p in audit(spec, cache=tmp_path / "c.bin").faults.places.get("dup_images", [])]
+
+    assert (copies(), sorted(read)) == (["images/train/1.jpg"], ["0.jpg", "1.jpg"])
+    assert (copies(), read) == (["images/train/1.jpg"], [])
+    data = bytearray((train / "1.jpg").read_bytes())
+    data[-3] ^= 1
+    (train / "1.jpg").write_bytes(data)
+    assert (copies(), read) == ([], ["1.jpg"])
 
 
 def test_a_broken_cache_is_read_anew(photos: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image, ImageFilter
+from PIL import Image, ImageDraw, ImageFilter
 
 from diag.dataset.headers import read_header
 from tests.dataset.conftest import Maker
@@ -160,3 +160,13 @@ def test_class_folders_are_compared(tmp_path: Path) -> None:
         ("val/cow", "missing"),
         ("val/dog", "missing"),
     ]
+
+
+def test_one_strong_shape_on_different_ground_is_no_copy(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2):
+        ground = Image.blend(picture(70 + number), Image.new("RGB", (320, 240), (50, 50, 50)), 0.5)
+        ImageDraw.Draw(ground).polygon([(150, 60), (220, 180), (80, 180)], fill=(255, 240, 200))
+        ground.save(photos.parent / "images" / "train" / f"{number}.jpg", quality=90)
+    assert "dup_images" not in audited(photos, level="look").faults.places
+    monkeypatch.setattr("diag.dataset.looks._everywhere", lambda a, b: True)
+    assert audited(photos, level="look").faults.places["dup_images"]  # the shape alone would make it one

@@ -10,8 +10,9 @@ from PIL import Image
 from diag.dataset.repair import write_fixed
 from diag.dataset.resolve import resolve
 from diag.errors import InputError
+from tests.dataset.conftest import Maker
 from tests.dataset.test_audit_images import encoded, photos, picture
-from tests.dataset.test_audit_rows import BOX, audited
+from tests.dataset.test_audit_rows import BOX, GOOD, POLYGON, POSE, YAML, audited
 
 __all__ = ["photos"]
 
@@ -23,9 +24,9 @@ def digest(folder: Path) -> str:
     return found.hexdigest()
 
 
-def fixed(yaml: Path, out: Path) -> tuple[dict[str, int], list[dict[str, object]]]:
-    spec = resolve(str(yaml), "detect", cwd=Path.cwd(), datasets_dir=Path("/nowhere"))
-    actions = write_fixed(spec, audited(yaml, level="look"), out)
+def fixed(yaml: Path, out: Path, task: str = "detect") -> tuple[dict[str, int], list[dict[str, object]]]:
+    spec = resolve(str(yaml), task, cwd=Path.cwd(), datasets_dir=Path("/nowhere"))
+    actions = write_fixed(spec, audited(yaml, task, level="look"), out)
     return actions, [json.loads(line) for line in (out / "changes.jsonl").read_text().splitlines()]
 
 
@@ -78,3 +79,81 @@ def test_a_place_inside_the_set_or_with_files_is_refused(photos: Path) -> None:
         fixed(photos, photos.parent / "out")
     with pytest.raises(InputError, match="not empty"):
         fixed(photos, Path(__file__).parent)
+
+
+TURNED = "0 0.5 0.25 0.6875 0.5 0.5 0.75 0.3125 0.5"  # square on pictures of 320 x 240
+MENDED = {
+    # task: (row, what becomes of it; None: it is removed)
+    "segment": [
+        (POLYGON, POLYGON),
+        (BOX, None),
+        ("0 0.1 0.1 0.4 0.1 0.4", None),
+        ("0 0.1 0.1 0.2 0.2 0.3 0.3", None),
+        ("0 0.6 0.6 0.9 0.6 1.2 0.9", "0 0.6 0.6 0.9 0.6 1 0.9"),
+        ("0 160 24 320 24 320 120", "0 0.5 0.1 1 0.1 1 0.5"),
+        ("7 0.1 0.1 0.4 0.1 0.4 0.4", None),
+    ],
+    "pose": [
+        (POSE, POSE),
+        ("1 0.3 0.3 0.2 0.2 1.4 0.3 2 0.3 0.3 1 0 0 0", "1 0.3 0.3 0.2 0.2 0 0 0 0.3 0.3 1 0 0 0"),
+        ("1 0.3 0.7 0.2 0.2 0.3 0.7 3 0.3 0.7 1 0 0 0", "1 0.3 0.7 0.2 0.2 0.3 0.7 2 0.3 0.7 1 0 0 0"),
+        ("0 0.95 0.5 0.2 0.2 0.95 0.5 2 0.9 0.5 1 0 0 0", "0 0.925 0.5 0.15 0.2 0.95 0.5 2 0.9 0.5 1 0 0 0"),
+        ("0 160 24 64 24 160 24 2 144 24 1 0 0 0", "0 0.5 0.1 0.2 0.1 0.5 0.1 2 0.45 0.1 1 0 0 0"),
+        ("0 0.5 0.5 0.2 0.2 0.5 0.5", None),
+    ],
+    "obb": [
+        (TURNED, TURNED),
+        ("0 0.5 0.5 0.2 0.2", None),
+        ("1 0.1 0.1 0.4 0.1 0.4 0.1 0.1 0.1", None),
+        ("1 0.7 0.1 1.1 0.1 1.1 0.3 0.7 0.3", "1 0.8 0.15 1 0.15 1 0.25 0.8 0.25"),
+        ("1 32 24 64 24 64 48 32 48", "1 0.1 0.1 0.2 0.1 0.2 0.2 0.1 0.2"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", list(MENDED))
+def test_every_task_is_mended_row_by_row_and_audits_clean(make_set: Maker, tmp_path: Path, task: str) -> None:
+    rows = MENDED[task]
+    good = TURNED if task == "obb" else GOOD[task]
+    yaml = make_set({"train": ["".join(f"{row}\n" for row, _ in rows), *[good] * 9], "val": [good] * 2}, YAML)
+    for number, image in enumerate(sorted((yaml.parent / "images").rglob("*.jpg"))):
+        picture(number).save(image, quality=90)
+    before = digest(yaml.parent)
+    out = tmp_path / "out"
+    _, log = fixed(yaml, out, task)
+    wanted = [after for _, after in rows if after is not None]
+    assert (out / "labels/train/0.txt").read_text().splitlines() == wanted
+    changed = {number for number, (row, after) in enumerate(rows, 1) if row != after}
+    assert {entry["line"] for entry in log} == changed
+    assert {entry["line"] for entry in log if entry["action"] == "removed"} == {
+        number for number, (_, after) in enumerate(rows, 1) if after is None
+    }
+    assert audited(out / "data.yaml", task, level="look").faults.places == {}
+    assert all(image.is_symlink() for image in (out / "images").rglob("*.jpg"))
+    assert digest(yaml.parent) == before
+
+
+def test_folders_of_classes_are_mended(tmp_path: Path) -> None:
+    root = tmp_path / "set"
+    for k, (split, name) in enumerate((s, n) for s in ("train", "val") for n in ("cat", "dog")):
+        for number in range(4):
+            image = root / split / name / f"{k}{number}.jpg"
+            image.parent.mkdir(parents=True, exist_ok=True)
+            picture(10 * k + number).save(image, quality=90)
+    train = root / "train" / "cat"
+    (train / "00.jpg").write_bytes(b"")
+    (train / "01.jpg").write_bytes(encoded(picture(1).convert("CMYK")))
+    (train / "copy.jpg").write_bytes((train / "02.jpg").read_bytes())
+    (root / "train" / "dog" / "leak.jpg").write_bytes((root / "val" / "dog" / "30.jpg").read_bytes())
+    (root / "train" / "loose.jpg").write_bytes((train / "03.jpg").read_bytes())
+    before = digest(root)
+    out = tmp_path / "out"
+    actions, log = fixed(root, out, "classify")
+    assert actions == {"left out": 4, "converted": 1}
+    assert {str(e["file"]) for e in log} == {
+        "train/cat/00.jpg", "train/cat/01.jpg", "train/cat/copy.jpg", "train/dog/leak.jpg", "train/loose.jpg",
+    }  # fmt: skip
+    assert sorted(p.name for p in (out / "train" / "cat").iterdir()) == ["01.jpg", "02.jpg", "03.jpg"]
+    assert (out / "train/cat/02.jpg").is_symlink()
+    assert audited(out, "classify", level="look").faults.places == {}
+    assert digest(root) == before

@@ -64,3 +64,8 @@ def test_a_task_trains_and_is_recorded(tmp_path: Path, workspace: Path, diag: Di
     first = next(record for record in steps if record["k"] == "laps" and record["n"] == 0)
     assert [stage for stage, _ in first["l"]][:4] == ["data_wait", "transfer", "forward", "backward"]
     assert len((run / "train.log").read_text().splitlines()) == 2
+    # what it has learned is asked for its opinion of the labels: the weights of every task can be read and used
+    asked = diag("data", str(data), "--task", task, "--with", str(run), "--quick", "--format", "json")
+    assert asked.returncode == 0, asked.stderr[-2000:]
+    hints = json.loads(asked.stdout)["hints"]
+    assert (hints.get("skipped"), hints["loaded"], hints["images"], hints["imgsz"]) == (None, "weights_only", 12, 64)

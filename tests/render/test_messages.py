@@ -36,3 +36,12 @@ def test_a_missing_or_odd_value_leaves_a_readable_sentence() -> None:
 def test_unknown_language_is_an_input_error() -> None:
     with pytest.raises(InputError, match="en, zh"):
         messages.catalog("xx")
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(1, "1 box hangs"), (2, "2 boxes hang"), (0, "0 boxes hang"), (None, "? boxes")]
+)
+def test_one_and_many_are_said_rightly(count: int | None, said: str) -> None:
+    assert messages.text("en", "data.box_over_border", "title", {"count": count}).startswith(
+        said.removesuffix(" boxes")
+    )
