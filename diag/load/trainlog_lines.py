@@ -1,5 +1,6 @@
 """Lines of a console log -> the training in it: epochs, losses, metrics, scans, banner, arguments."""
 
+import copy
 import re
 from dataclasses import replace
 from typing import Any
@@ -65,6 +66,15 @@ class LogParser:
         self.val_bar: Bar | None = None
         self.clock: float | None = None
         self.started = 0
+
+    def fork(self) -> "LogParser":
+        """A copy that can be finished while this one goes on; rows are never changed in place and are shared."""
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (list, dict)):
+                setattr(twin, name, copy.copy(value))
+        twin.runs = [list(run) for run in self.runs]
+        return twin
 
     def knows(self, low: bytes) -> bool:
         """Whether a word of this lower-case line may be of use to `feed`, whatever its numbers are."""
