@@ -138,7 +138,7 @@ def close_vanished(workspace: Path) -> str | None:
     if not isinstance(run, dict) or not isinstance(cause, dict) or cause.get("kind") != "running":
         return None
     run_dir = Path(str(run.get("dir") or "/nonexistent"))
-    if _held(run_dir):
+    if held(run_dir):
         return None
     document["exit_cause"] = ExitCause(
         "killed", detail="the process went away without a word (kill -9, power, container)"
@@ -161,7 +161,7 @@ def mark_run(run_dir: Path, cause: ExitCause) -> None:
         return  # the summary says it
 
 
-def _held(run_dir: Path) -> bool:
+def held(run_dir: Path) -> bool:
     """True if a living process holds the run directory."""
     try:
         with (run_dir / LOCK).open("r") as file:

@@ -32,7 +32,15 @@ LAYERS: dict[int, dict[str, set[str]]] = {
         "counters": {"pynvml"},
         "experiment": set(),
     },
-    4: {"commands": set(), "pipeline": set(), "stages": set(), "cli": set(), "__main__": set(), "__init__": set()},
+    4: {
+        "commands": set(),
+        "live": set(),
+        "pipeline": set(),
+        "stages": set(),
+        "cli": set(),
+        "__main__": set(),
+        "__init__": set(),
+    },
 }
 OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 OUTSIDE = {part: names for parts in LAYERS.values() for part, names in parts.items()}

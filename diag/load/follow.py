@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import IO
 
 from diag.load.console import MAX_LOG_BYTES, LogReader, read_log
-from diag.load.counters import Columns, parse_counters, read_counters, summarize as summarize_counters
+from diag.load.counters import Columns, parse_counters, read_counters
+from diag.load.counters import summarize as summarize_counters
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError
 from diag.load.summary import TraceSummary, summarize
 from diag.model.counters import CountedGpu, Counters

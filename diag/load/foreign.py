@@ -31,7 +31,8 @@ _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:[ =]+(?!--)(\S+))?")
 _WORD = re.compile(r"(?:^|[\s,;])([a-z_][a-z0-9_]*)=([^\s,;]+)")
 _V5 = {"img": "imgsz", "img_size": "imgsz", "batch_size": "batch", "weights": "model", "cache_images": "cache"}
 _ARG_FILES = {"args.yaml", "opt.yaml", "hyp.yaml", "hyp.txt", "args.txt", "opt.txt", "cmd.txt", "command.txt"}
-_OWN = {"run.json", "baseline.json", "data.json", "report.json", "report.md", "train.log", "latest.json"}
+_OWN = {"run.json", "baseline.json", "data.json", "report.json", "report.md", "train.log", "latest.json", "health.json",
+        "check.json", "manifest.json"}  # fmt: skip
 _MAX_DEPTH = 4
 
 
@@ -46,9 +47,7 @@ class _Found:
     yamls: list[Path] = field(default_factory=list)
 
 
-def add_foreign(
-    evidence: Evidence, base: Path, read: Read[Any], name: Callable[[Path], str], files: Files
-) -> Evidence:
+def add_foreign(evidence: Evidence, base: Path, read: Read[Any], name: Callable[[Path], str], files: Files) -> Evidence:
     """The evidence with the facts of all other files below `base` (`run_*` folders are left out)."""
     found = _walk(base)
     texts: list[tuple[str, str]] = []

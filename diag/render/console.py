@@ -10,7 +10,7 @@ from diag.model.finding import Finding, Report
 from diag.render import words
 from diag.render.machine import COLUMNS, machine_note, machine_rows
 
-_COLORS = {
+COLORS = {
     "fail": "31;1", "critical": "31;1", "high": "31", "warn": "33;1", "medium": "33",
     "pass": "32;1", "low": "36", "info": "36", "unknown": "35;1", "dim": "2", "bold": "1", "change": "32",
 }  # fmt: skip
@@ -157,7 +157,7 @@ class _Page:
         return text(self.lang, "ui", key)
 
     def paint(self, line: str, name: str) -> str:
-        return f"\x1b[{_COLORS[name]}m{line}\x1b[0m" if self.color and line else line
+        return f"\x1b[{COLORS[name]}m{line}\x1b[0m" if self.color and line else line
 
 
 def _wrap(sentence: str, width: int, first: str = "", rest: str = "") -> list[str]:

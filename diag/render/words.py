@@ -65,6 +65,15 @@ def story(finding: Finding, lang: str, *, escape: Escape = str) -> Story:
     )
 
 
+RULES_PAGE = "docs/rules.md"
+"""Relative to the checkout, and to /app in the image; every finding's id is an anchor in it."""
+
+
+def link(finding: Finding) -> str:
+    """Where the finding is explained: its rule, limits with their sources, all advice."""
+    return f"{RULES_PAGE}#{finding.id}"
+
+
 def safe(values: Mapping[str, Value], escape: Escape = str) -> dict[str, Value]:
     """Values with harmless strings."""
     return {k: escape(clean(v)) if isinstance(v, str) else v for k, v in values.items()}

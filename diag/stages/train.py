@@ -15,6 +15,7 @@ from diag.model.run import Epochs, ExitCause
 from diag.stages.context import Context, save_args
 from diag.stages.environment import child_env
 from diag.stages.progress import Progress, read_progress
+from diag.stages.warn import Warner
 
 WHAT = "train, and record where every second goes"
 
@@ -35,9 +36,12 @@ def run(context: Context) -> StageResult:
             last = time.monotonic()
             context.health.update("train", progress=_plain(read_progress(context.run_dir)))
         hang.tell(context)
+        warner.tell(context.health, context.screen)
 
     env = child_env(context.workspace, context.stopper)
     counters = CountersProcess(context.run_dir, env)
+    warner = Warner(context.run_dir, env)
+    warner.start()
     try:
         ended = run_child(
             "diag.record.launch",
@@ -52,6 +56,8 @@ def run(context: Context) -> StageResult:
         )
     finally:
         counters.stop()
+        warner.stop(context.health, context.screen)
+    context.facts["first_seen"] = warner.first_seen
     stall = read_stalls(context.run_dir / "trace" / "counters.jsonl")
     cause = _cause(ended.cause, stall)
     context.facts["exit_cause"] = cause
@@ -70,6 +76,8 @@ def run(context: Context) -> StageResult:
             if (path := context.run_dir / "ultralytics" / "weights" / f"{name}.pt").exists()
         },
     }
+    if warner.cost:
+        details["watching"] = warner.cost
     done = f"{details['epochs_done']} epochs"
     if stall:
         details["stall"] = vars(stall)
