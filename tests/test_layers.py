@@ -30,6 +30,7 @@ LAYERS: dict[int, dict[str, set[str]]] = {
         "record": {"torch", "torchvision", "ultralytics", "numpy", "yaml", "psutil", "pynvml", "cv2", "PIL"},
         "child": set(),
         "counters": {"pynvml"},
+        "collect": set(),
         "experiment": set(),
     },
     4: {

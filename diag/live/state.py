@@ -18,7 +18,7 @@ process writes each second."""
 PATIENCE_S = 300.0
 """A foreign run that writes nothing for this long, or for ten of its epochs, is taken to be over."""
 _FILES = ("train.log", "console.log", "results.csv", "results.txt", "trace/rank0.jsonl", "trace/counters.jsonl",
-          "ultralytics/results.csv")  # fmt: skip
+          "ultralytics/results.csv", "run.json", "health.json")  # fmt: skip
 
 
 @dataclass(frozen=True)

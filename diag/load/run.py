@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from diag.codec import decode_json
+from diag.codec import decode_json, to_json
 from diag.errors import InputError
 from diag.load.args import read_args
 from diag.load.compare import compare
@@ -123,6 +123,8 @@ def _load_folder(base: Path, files: Files) -> Evidence:
 
     run = reader.read(_first(base, "run.json"), lambda p: decode_json(read_bytes(p), RunRecord, str(p)))
     baseline = reader.read(_first(base, "baseline.json"), lambda p: decode_json(read_bytes(p), Baseline, str(p)))
+    if baseline is None:  # `diag collect` checks the machine of a run that was trained without diag
+        baseline = reader.read(_first(base / "machine", "check.json"), _checked)
     dataset = reader.read(_first(base, "data.json"), lambda p: decode_json(read_bytes(p), Dataset, str(p)))
     trace = reader.read(_first(base / "trace", "rank0.jsonl"), lambda p: files.trace(p, reader.name(p)))
     trainlog = _first(base, "train.log")
@@ -174,6 +176,13 @@ def _load_folder(base: Path, files: Files) -> Evidence:
         why = "; ".join(reader.skipped) or "no file of a training run in it"
         raise InputError(f"{base}: {why}; give {ACCEPTED}")
     return replace(evidence, skipped_files=tuple(reader.skipped))
+
+
+def _checked(path: Path) -> Baseline | None:
+    """The baseline in the answer of `diag check --format json`."""
+    answer = decode_json(read_bytes(path), dict, str(path))
+    found = answer.get("baseline")
+    return decode_json(to_json(found).encode(), Baseline, str(path)) if isinstance(found, dict) else None
 
 
 def _of_trace(trace: TraceSummary | None) -> Evidence:

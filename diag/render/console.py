@@ -65,6 +65,7 @@ class _Page:
             self.wrap(f"{self.ui('try')}: {command}", "   ", "     ")
         for item in told.evidence:
             self.lines.append("   " + self.paint(self.cut(f"{self.ui('evidence')}: {item}"), "dim"))
+        self.lines.append("   " + self.paint(self.cut(f"{self.ui('more')}: {words.link(finding)}"), "dim"))
         by_id = {f.id: f for f in report.findings}
         for id in finding.explains:
             self.wrap(f"{self.ui('explains')}: {words.story(by_id[id], self.lang).title} ({id})", "   ", "     ")
@@ -124,6 +125,8 @@ class _Page:
             if rest := groups[_SKIP_GROUPS:]:
                 count = sum(len(ids) for _, ids in rest)
                 self.wrap(text(self.lang, "ui", "skipped_more", {"rules": count, "reasons": len(rest)}), "  ")
+            if note := words.collect_note(report, evidence, self.lang):
+                self.wrap(note, "  ")
         if report.crashed:
             self.head(self.ui("crashed"))
             for crash in report.crashed:

@@ -238,6 +238,13 @@ def skip_groups(report: Report, lang: str) -> list[tuple[str, list[str]]]:
     return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
+def collect_note(report: Report, evidence: Evidence, lang: str, escape: Escape = str) -> str:
+    """How to collect what rules could not find; empty where nothing is missing."""
+    if evidence.peers is not None or not any(skip.reason == "no_evidence" for skip in report.skipped):
+        return ""
+    return text(lang, "ui", "collect", {"path": escape(shlex.quote(clean(evidence.path or ".")))})
+
+
 def skip_reason(skipped: Skipped, lang: str) -> str:
     """One skip reason in words; names of missing evidence become what a person would look for."""
     values = safe(skipped.values)

@@ -15,7 +15,7 @@ from diag.health import Health
 from diag.screen import Screen
 
 EVERY_S = 30.0
-"""Seconds between looks; the end of an epoch is looked at, too."""
+"""Seconds between looks (DIAG_WATCH_S changes it, 0 switches watching off); the end of an epoch is looked at, too."""
 FILE = "live.jsonl"
 _TOLD = {"medium", "high", "critical"}
 
@@ -27,8 +27,8 @@ class Warner:
     that moves its output. Whatever goes wrong with it, the training does not notice.
     """
 
-    def __init__(self, run_dir: Path, env: Mapping[str, str], *, every_s: float = EVERY_S) -> None:
-        self._run_dir, self._env, self._every_s = run_dir, env, every_s
+    def __init__(self, run_dir: Path, env: Mapping[str, str]) -> None:
+        self._run_dir, self._env, self._every_s = run_dir, env, _every_s()
         self._process: subprocess.Popen[bytes] | None = None
         self._file: IO[bytes] | None = None
         self._rest = b""
@@ -40,6 +40,8 @@ class Warner:
 
     def start(self) -> None:
         """Begin to watch."""
+        if not self._every_s:
+            return
         path = self._run_dir / FILE
         command = [sys.executable, "-m", "diag", "watch", str(self._run_dir), "--format", "json", "--background"]
         try:
@@ -118,3 +120,11 @@ class Warner:
                 if isinstance(event, dict):
                     events.append(event)
         return events
+
+
+def _every_s() -> float:
+    try:
+        value = float(os.environ.get("DIAG_WATCH_S") or EVERY_S)
+    except ValueError:
+        return EVERY_S
+    return value if 0 <= value < 1e6 else EVERY_S
