@@ -44,7 +44,9 @@ def run_files(base: Path) -> Iterator[tuple[str, Path] | Absent]:
     for folder, folders, names in os.walk(base):
         here = Path(folder)
         deep = len(here.relative_to(base).parts) >= _MAX_DEPTH
-        folders[:] = sorted(f for f in folders if f not in _SKIPPED_FOLDERS and not (here / f).is_symlink() and not deep)
+        folders[:] = sorted(
+            f for f in folders if f not in _SKIPPED_FOLDERS and not (here / f).is_symlink() and not deep
+        )
         for name in sorted(names):
             path = here / name
             shown = path.relative_to(base).as_posix()

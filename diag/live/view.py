@@ -32,7 +32,7 @@ class View:
         """The whole view: how far, where a step's time goes, the newest figures, what was found and since when."""
         verdict = look.report.verdict
         word = self._paint(self._say("ui", verdict), verdict)
-        lines = [f"{self._paint(clean(look.evidence.path), 'bold')}  {self._ending(look)}  {word}"]
+        lines = [f"{word}  {self._ending(look)}  {self._paint(clean(look.evidence.path), 'bold')}"]
         lines += ["", self._place(look)]
         if (steps := look.evidence.steps) is not None:
             lines += ["", *self._steps(steps)]
