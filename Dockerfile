@@ -68,6 +68,7 @@ RUN --mount=type=bind,source=diag/record/seed_settings.py,target=/tmp/seed.py \
 WORKDIR /workspace
 COPY pyproject.toml /app/
 COPY configs /app/configs
+COPY docs/rules.md /app/docs/
 COPY entrypoint /app/entrypoint
 COPY diag /app/diag
 

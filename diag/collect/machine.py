@@ -13,7 +13,8 @@ from diag.collect.files import Absent, Taken
 
 _TIMEOUT_S = 20
 _CGROUP = (
-    "memory.max", "memory.high", "memory.current", "memory.peak", "memory.swap.max", "memory.swap.current", "memory.events",
+    "memory.max", "memory.high", "memory.current", "memory.peak", "memory.swap.max", "memory.swap.current",
+    "memory.events",
     "cpu.max", "cpu.stat", "cpu.pressure", "memory.pressure", "io.pressure", "cpuset.cpus.effective", "pids.max",
     "pids.current", "memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.failcnt",
     "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us", "cpu/cpu.stat",

@@ -1,4 +1,6 @@
-"""Real-looking files, broken in the ways that files break: cut, doubled, shuffled, with odd numbers and bytes in them."""
+"""Real-looking files, broken as files break: cut, doubled, shuffled, with odd numbers and bytes in them."""
+
+# ruff: noqa: E501 # lines of real logs
 
 import io
 import json
@@ -17,8 +19,10 @@ _JUNK = [
     b"1e999", b"-1e999", b"nan", b"inf", b"-inf", b"-1", b"0", b"00", b"1e-320", b"9" * 400, b"9" * 5000, b"1_0",
     b"\xd9\xa3", b",", b",,,,,", b";", b"\t", b":", b": ", b"- ", b"{", b"}", b"[", b"]", b"[" * 3000, b'{"a":' * 2000,
     b'"', b"'", b"`", b"\\", b"|", b"%", b"%|", b"/", b"../", b"&a ", b"*a", b"<<: *a", b"!!python/object:os.system x",
-    b"!!int x", b"!!binary x", b"2026-13-45", b"0o77", b"0x1F", b"1:2:3", b"null", b"true", b"~", b"None", b"s/it", b"it/s",
-    b"100%|##| 9/0 [00:00<?, ?it/s]", b"all", b"Epoch", b"0/0", b"9/99", b"1/3", b"epoch 0/0 batch 0/0", b"G", b"MiB", b"\x85",
+    b"!!int x", b"!!binary x", b"2026-13-45", b"0o77", b"0x1F", b"1:2:3", b"null", b"true", b"~", b"None", b"s/it",
+    b"it/s",
+    b"100%|##| 9/0 [00:00<?, ?it/s]", b"all", b"Epoch", b"0/0", b"9/99", b"1/3", b"epoch 0/0 batch 0/0", b"G", b"MiB",
+    b"\x85",
     b"\xe2\x80\xa8", b"<script>", b"A" * 9000, b" " * 500,
 ]  # fmt: skip
 _NUMBERS = [b"nan", b"inf", b"-inf", b"-1", b"0", b"1e308", b"1e999", b"-0.0", b"9" * 30, b"9" * 400, b"0.1", b"1e-300"]
@@ -81,8 +85,11 @@ def mutated(seeds: list[bytes]) -> st.SearchStrategy[bytes]:
     assert seeds
     seed = st.integers(0, len(seeds) - 1)
     return st.builds(
-        lambda i, number, steps: mutate(seeds[i], random.Random(number), steps), seed, st.integers(0, 2**32), st.integers(0, 12)
-    )  # fmt: skip
+        lambda i, number, steps: mutate(seeds[i], random.Random(number), steps),
+        seed,
+        st.integers(0, 2**32),
+        st.integers(0, 12),
+    )
 
 
 LOG = (
