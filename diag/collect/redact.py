@@ -54,7 +54,7 @@ class Redactor:
     def _hide(self, found: re.Match[str], name: str) -> str:
         start, end = found.span("secret") if "secret" in found.re.groupindex else found.span()
         whole, at = found[0], found.start()
-        if whole[start - at : end - at].startswith("<redacted"):
+        if "<redacted:" in whole:
             return whole
         self.counts[name] += 1
         return f"{whole[: start - at]}<redacted:{name}>{whole[end - at :]}"

@@ -1,6 +1,5 @@
 """trace/counters.jsonl -> Counters: every value as a summary, cumulative ones as growth and rate."""
 
-import math
 import statistics
 from array import array
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,8 @@ from diag.model.trace import Mark
 POINTS = 60
 START_SHARE = 0.3
 """Without a second epoch so much of the time counts as start-up."""
+_HUGE = 1e18
+"""No counter of a machine is so large, and sums of squares stay numbers below it."""
 _TOTAL = "_total"
 _REASONS = "clocks_event_reasons"
 _THERMAL, _BRAKE = 0x20 | 0x40, 0x80
@@ -49,7 +50,7 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
             record = decode(line)
             match record.get("k"):
                 case "c":
-                    _take(columns, int(record["t"]) / 1e9, record["v"])
+                    _take(columns, _seconds(record["t"]), record["v"])
                 case "gpus":
                     gpus = tuple(msgspec.convert(gpu, CountedGpu) for gpu in record["gpus"])
                 case "mark":
@@ -89,10 +90,17 @@ def summarize(
     return Counters(end - start, series, grew, gpus, marks, lost_lines)
 
 
+def _seconds(t: Any) -> float:
+    seconds = int(t) / 1e9
+    if not abs(seconds) < _HUGE:
+        raise ValueError("no time")
+    return seconds
+
+
 def _take(columns: Columns, t: float, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         number = float(value)
-        if not math.isfinite(number):
+        if not abs(number) < _HUGE:
             continue
         _put(columns, name, t, number)
         if name.endswith(_REASONS):  # older cards do not count these times: then the share of looks has to do

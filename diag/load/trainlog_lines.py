@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from diag.load.bars import Bar, bar
+from diag.load.read import bounded
 from diag.load.words import arguments
 from diag.model.foreign import ImageCache, LogEpoch, Scan, TrainLog
 
@@ -45,6 +46,7 @@ _METRICS = {
 }
 _DEFAULT = ("box_loss", "cls_loss", "dfl_loss")
 _MAX_ROWS = 100_000
+_LONG = re.compile(r"\d{20,}")
 
 
 class LogParser:
@@ -86,6 +88,8 @@ class LogParser:
 
     def feed(self, number: int, line: str) -> None:
         """One line without control characters."""
+        if len(line) > 40:
+            line = _LONG.sub("999999999999999999", line)  # no number of a training has so many digits
         if (found := _EPOCH.match(line) or _EPOCH_BARE.match(line)) and len(self.parts) < _MAX_ROWS:
             self._epoch(number, line, found)
         elif self.open is not None and "Class" in line and "Images" in line:
@@ -103,7 +107,7 @@ class LogParser:
             self._other(number, line)
 
     def _epoch(self, number: int, line: str, found: re.Match[str]) -> None:
-        cells = [float(n) for n in found[5].split()]
+        cells = [bounded(float(n)) for n in found[5].split()]
         tail = [int(found[6])] if found.re is _EPOCH else []
         names = self.names
         if not names:
@@ -138,7 +142,7 @@ class LogParser:
         self.open, self.val_bar = row, None
 
     def _metrics(self, cells: str, number: int = 0) -> None:
-        values = [float(n) for n in cells.split()]
+        values = [bounded(float(n)) for n in cells.split()]
         names = _METRICS.get(len(values))
         if names is None or (self.open is not None and self.open.metrics):
             return  # the re-validation of best.pt, or another program's table

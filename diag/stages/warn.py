@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-import msgspec
-
+from diag import codec
+from diag.errors import InputError
 from diag.health import Health
 from diag.screen import Screen
 
@@ -115,10 +115,8 @@ class Warner:
             return []
         events = []
         for line in lines:
-            with contextlib.suppress(msgspec.DecodeError):
-                event = msgspec.json.decode(line)
-                if isinstance(event, dict):
-                    events.append(event)
+            with contextlib.suppress(InputError):
+                events.append(codec.decode_json(line, dict, FILE))
         return events
 
 
