@@ -132,7 +132,8 @@ def test_bad_input_is_a_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def _process(path: Path, *args: str, **kwargs: Any) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "diag", "watch", str(path), "--interval", "1", *args]
-    return subprocess.Popen(command, **kwargs)
+    # a test that runs in the background of a shell has SIGINT ignored, and so would its children
+    return subprocess.Popen(command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **kwargs)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -181,5 +182,5 @@ def test_a_terminal_gets_one_block_that_is_drawn_again(growing: Callable[..., Gr
     assert re.search(r"\x1b\[\d+A", text)  # drawn again in its place
     assert "Loader-bound" in text
     assert "ended: finished" in text
-    plain = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in text.split("\r\n")]
+    plain = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", line) for line in text.split("\r\n")]
     assert max(map(len, plain)) <= 80
