@@ -133,7 +133,7 @@ def test_bad_input_is_a_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture
 def _process(path: Path, *args: str, **kwargs: Any) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "diag", "watch", str(path), "--interval", "1", *args]
     # a test that runs in the background of a shell has SIGINT ignored, and so would its children
-    return subprocess.Popen(command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **kwargs)
+    return subprocess.Popen(command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **kwargs)  # noqa: PLW1509
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

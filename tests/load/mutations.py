@@ -183,7 +183,7 @@ def archives() -> list[bytes]:
     made = [zipped.getvalue()]
     for mode in ("w", "w:gz"):
         packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode=mode) as tar:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=packed, mode=mode) as tar:
             for name, data in files.items():
                 info = tarfile.TarInfo(name)
                 info.size = len(data)
