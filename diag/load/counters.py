@@ -55,6 +55,7 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
                     gpus = tuple(msgspec.convert(gpu, CountedGpu) for gpu in record["gpus"])
                 case "mark":
                     values = {str(k): v for k, v in dict(record.get("v") or {}).items() if _plain(v)}
+                    _seconds(record["t"])
                     marks.append(Mark(str(record["m"]), int(record["t"]), values))
                 case "start":
                     marks.append(Mark("start", int(record["t"])))

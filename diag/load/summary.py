@@ -27,12 +27,12 @@ PARTS = ("read", "decode", "augment", "collate")
 
 class _Laps(msgspec.Struct, gc=False):
     l: list[tuple[str, Annotated[int, msgspec.Meta(ge=0, lt=_DAY_NS)]]]  # noqa: E741 # the names of the format
-    t: int = 0
+    t: Annotated[int, msgspec.Meta(gt=-(2**62), lt=2**62)] = 0
     e: int = -1
     n: int = -1
 
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=10**18)]
 
 
 class _Parts(msgspec.Struct, gc=False):
@@ -160,7 +160,7 @@ class TraceSummary:
         try:
             record = decode(line)
             laps = [(str(name), int(ns)) for name, ns, *_ in record["l"]] if record["k"] == "laps" else None
-            if laps is None or not all(0 <= ns < _DAY_NS for _, ns in laps):
+            if laps is None or abs(int(record.get("t", 0))) >= 2**62 or not all(0 <= ns < _DAY_NS for _, ns in laps):
                 raise ValueError("broken")
             self._laps(int(record.get("e", -1)), int(record.get("n", -1)), int(record.get("t", 0)), laps)
         except _BROKEN:
@@ -221,7 +221,7 @@ class TraceSummary:
 
 
 def _count(value: object) -> int:
-    if not isinstance(value, int) or value < 0:
+    if not isinstance(value, int) or not 0 <= value < 10**18:
         raise ValueError("a count")
     return value
 
