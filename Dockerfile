@@ -70,6 +70,7 @@ WORKDIR /workspace
 COPY pyproject.toml /app/
 COPY configs /app/configs
 COPY examples /app/examples
+COPY docs/rules.md /app/docs/
 COPY entrypoint /app/entrypoint
 COPY diag /app/diag
 

@@ -16,6 +16,8 @@ COMMANDS = {
     "smoke": "mini-run on your own data that proves the whole path",
     "train": "train with Ultralytics in a child process and record where the time goes",
     "analyze": "say what limited a finished run, and what to change",
+    "collect": "pack a run and its machine into a bundle for people who help; secrets taken out",
+    "watch": "judge a run again and again while it trains: progress, findings and when each appeared",
     "profile": "which operators and layers take the time of a step, by torch.profiler",
     "export": "write a finished run as TensorBoard events: times, machine, curves, findings",
     "demo": "make the demo data set",

@@ -94,6 +94,8 @@ def decode_json(data: bytes, kind: type[T], where: str) -> T:
         return msgspec.json.decode(data, type=kind, strict=False)
     except (msgspec.DecodeError, ValueError) as error:
         raise InputError(f"{where}: not readable: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"{where}: nested too deeply") from error
 
 
 def read_yaml(path: Path) -> Any:

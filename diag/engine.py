@@ -12,14 +12,24 @@ from diag.model.finding import Crash, Finding, Hit, Report, Severity, Skip, Skip
 from diag.model.views import StepViews
 from diag.rules import broken_plugins, load_rules, step_views
 from diag.rules.base import Rule
+from diag.rules.living import too_early
 
 _UNHARMED = {"finished", "running", "stopped"}
 Overrides = Mapping[str, Mapping[str, Any]]
 """Rule id -> threshold name -> value; also `enabled` and `severity`."""
 
 
-def evaluate(evidence: Evidence, *, overrides: Overrides | None = None, rules: Sequence[Rule] | None = None) -> Report:
-    """Judge a run. Raises ConfigError for overrides that name no rule or threshold; a rule never raises through."""
+def evaluate(
+    evidence: Evidence,
+    *,
+    overrides: Overrides | None = None,
+    rules: Sequence[Rule] | None = None,
+    living: bool = False,
+) -> Report:
+    """Judge a run. Raises ConfigError for overrides that name no rule or threshold; a rule never raises through.
+
+    `living`: the run still trains, so what only its end can show is a skip (diag/rules/living.py).
+    """
     crashed: list[Crash] = [] if rules is not None else list(broken_plugins())
     rules = load_rules() if rules is None else rules
     changes = {key: dict(value) for key, value in (overrides or {}).items()}
@@ -35,7 +45,8 @@ def evaluate(evidence: Evidence, *, overrides: Overrides | None = None, rules: S
             skipped.append(Skipped(rule.id, "switched_off"))
             continue
         try:
-            verdict = _ask_all(rule, evidence, change)
+            early = too_early(rule.finding, evidence) if living else None
+            verdict = early or _ask_all(rule, evidence, change)
             match verdict:
                 case None:
                     passed.append(rule.id)

@@ -33,6 +33,12 @@ class Screen:
         self.stream.write(text + "\n")
         self.stream.flush()
 
+    def notice(self, text: str) -> None:
+        """A line of ours while a child draws its progress bar on the same terminal."""
+        self._clear()
+        self.stream.write(f"\r\x1b[K      {self._paint('33', text)}\n" if self._terminal else f"      {text}\n")
+        self.stream.flush()
+
     def heading(self, number: int, total: int, name: str, what: str) -> None:
         """A stage begins."""
         self.line()

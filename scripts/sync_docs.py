@@ -53,7 +53,7 @@ def page() -> str:
     meaning = next(name for name in columns if name.startswith("meaning"))
     rules = load_rules()
     lines = [INTRO.format(count=len(rules)), "| rule | severity | reported when |", "| :-- | :-- | :-- |"]
-    lines += [f"| [`{r.id}`](#{anchor(r.id)}) | {r.severity} | {meanings[r.finding][meaning]} |" for r in rules]
+    lines += [f"| [`{r.id}`](#{r.id}) | {r.severity} | {meanings[r.finding][meaning]} |" for r in rules]
     lines += ["", *fixed_limits()]
     for rule in rules:
         lines += ["", *section(rule)]
@@ -73,6 +73,8 @@ def section(rule: Rule) -> list[str]:
     needs = [names[n] for n in rule.needs] + [f"{names[n]} (if there)" for n in rule.wants]
     summary, _, details = (inspect.getdoc(rule.function) or "").partition("\n")
     lines = [
+        f'<a id="{rule.id}"></a>',  # reports link to it, so it is the id and not what a renderer makes of a heading
+        "",
         f"## {rule.id}",
         "",
         f"**{rule.severity}** · {summary}",
@@ -104,11 +106,6 @@ def fixed_limits() -> list[str]:
     ]
     lines += ["", "| threshold | default |", "| :-- | --: |"]
     return lines + [f"| `{name}` | {default} |" for name, default in view_thresholds().items()]
-
-
-def anchor(id: str) -> str:
-    """The heading's anchor as GitHub makes it."""
-    return id.replace(".", "")
 
 
 if __name__ == "__main__":

@@ -30,9 +30,18 @@ LAYERS: dict[int, dict[str, set[str]]] = {
         "record": {"torch", "torchvision", "ultralytics", "numpy", "yaml", "psutil", "pynvml", "cv2", "PIL"},
         "child": set(),
         "counters": {"pynvml"},
+        "collect": set(),
         "experiment": set(),
     },
-    4: {"commands": set(), "pipeline": set(), "stages": set(), "cli": set(), "__main__": set(), "__init__": set()},
+    4: {
+        "commands": set(),
+        "live": set(),
+        "pipeline": set(),
+        "stages": set(),
+        "cli": set(),
+        "__main__": set(),
+        "__init__": set(),
+    },
 }
 OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 OUTSIDE = {part: names for parts in LAYERS.values() for part, names in parts.items()}

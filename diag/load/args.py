@@ -1,5 +1,6 @@
 """args.yaml (or YOLOv5's opt.yaml and hyp.yaml) -> TrainArgs."""
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,9 @@ def parse_args(text: str) -> dict[str, Any]:
 
 
 def _number(value: object) -> object:
-    """YAML 1.1 takes `1e-3` for a text."""
+    """YAML 1.1 takes `1e-3` for a text; a whole number beyond all floats is infinite."""
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return math.copysign(math.inf, value >= 0 or -1)
     return float(value) if isinstance(value, str) and _SCIENTIFIC.fullmatch(value) else value
 
 

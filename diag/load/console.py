@@ -65,29 +65,62 @@ def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _parse(lines: Iterable[tuple[int, bytes]], name: str) -> tuple[Console, TrainLog]:
-    parser = LogParser(name)
-    lamp = _KnownLines(parser)
-    pending, pending_at, key = b"", 0, b""
-    number = 0
-    for number, raw in lines:
-        for part in raw.split(b"\r") if b"\r" in raw else (raw,):
-            if _is_bar(part):
-                # A bar that is drawn again says nothing new: only the last one before another line counts.
-                new = (_ANSI_BYTES.sub(b"", part[:60]) if b"\x1b" in part[:60] else part).split(None, 1)[:1]
-                if pending and new != [key]:
-                    parser.feed(pending_at, _text(pending))
-                pending, pending_at, key = part, number, new[0] if new else b""
-            elif part and not part.isspace():
-                if pending:
-                    parser.feed(pending_at, _text(pending))
-                    pending = b""
-                lamp.line(number, part)
-    if pending:
-        parser.feed(pending_at, _text(pending))
-    found = tuple(lamp.found)
-    log = parser.finish(number, {line.kind for line in found})
-    banner = next((line.text for line in found if line.kind == "banner"), "")
-    return Console(found, _device(banner), banner, name), log
+    reader = LogReader(name)
+    reader.feed(lines)
+    return reader.finish()
+
+
+class LogReader:
+    """A console log that is taken in piece by piece. `line` is the number of the last line."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.line = 0
+        self._parser = LogParser(name)
+        self._lamp = _KnownLines(self._parser)
+        self._pending, self._pending_at, self._key = b"", 0, b""
+
+    def feed(self, lines: Iterable[tuple[int, bytes]]) -> None:
+        """Take numbered lines in."""
+        parser, lamp = self._parser, self._lamp
+        pending, pending_at, key = self._pending, self._pending_at, self._key
+        number = self.line
+        for number, raw in lines:
+            for part in raw.split(b"\r") if b"\r" in raw else (raw,):
+                if _is_bar(part):
+                    # A bar that is drawn again says nothing new: only the last one before another line counts.
+                    new = (_ANSI_BYTES.sub(b"", part[:60]) if b"\x1b" in part[:60] else part).split(None, 1)[:1]
+                    if pending and new != [key]:
+                        parser.feed(pending_at, _text(pending))
+                    pending, pending_at, key = part, number, new[0] if new else b""
+                elif part and not part.isspace():
+                    if pending:
+                        parser.feed(pending_at, _text(pending))
+                        pending = b""
+                    lamp.line(number, part)
+        self.line = number
+        self._pending, self._pending_at, self._key = pending, pending_at, key
+
+    def fork(self) -> "LogReader":
+        """A copy that goes its own way: it can be finished while this one goes on."""
+        twin = LogReader(self.name)
+        twin.line = self.line
+        twin._parser = self._parser.fork()
+        twin._lamp = _KnownLines(twin._parser)
+        twin._lamp.found, twin._lamp.counts = list(self._lamp.found), dict(self._lamp.counts)
+        twin._lamp.gates = self._lamp.gates
+        twin._pending, twin._pending_at, twin._key = self._pending, self._pending_at, self._key
+        return twin
+
+    def finish(self) -> tuple[Console, TrainLog]:
+        """All that was seen; nothing may be fed afterwards (`fork` first, to go on)."""
+        if self._pending:
+            self._parser.feed(self._pending_at, _text(self._pending))
+            self._pending = b""
+        found = tuple(self._lamp.found)
+        log = self._parser.finish(self.line, {line.kind for line in found})
+        banner = next((line.text for line in found if line.kind == "banner"), "")
+        return Console(found, _device(banner), banner, self.name), log
 
 
 class _KnownLines:

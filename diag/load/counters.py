@@ -1,6 +1,5 @@
 """trace/counters.jsonl -> Counters: every value as a summary, cumulative ones as growth and rate."""
 
-import math
 import statistics
 from array import array
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,8 @@ from diag.model.trace import Mark
 POINTS = 60
 START_SHARE = 0.3
 """Without a second epoch so much of the time counts as start-up."""
+_HUGE = 1e18
+"""No counter of a machine is so large, and sums of squares stay numbers below it."""
 _TOTAL = "_total"
 _REASONS = "clocks_event_reasons"
 _THERMAL, _BRAKE = 0x20 | 0x40, 0x80
@@ -53,12 +54,14 @@ def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[
             record = decode(line)
             match record.get("k"):
                 case "c":
+                    _seconds(record["t"])
                     last_ns = int(record["t"]) + joined_ns
                     _take(columns, last_ns / 1e9, joined.values(columns, record["v"]))
                 case "gpus":
                     gpus = tuple(msgspec.convert(gpu, CountedGpu) for gpu in record["gpus"])
                 case "mark":
                     values = {str(k): v for k, v in dict(record.get("v") or {}).items() if _plain(v)}
+                    _seconds(record["t"])
                     marks.append(Mark(str(record["m"]), int(record["t"]), values))
                 case "start":
                     if columns:  # started again: the time between, or a new boot's clock, is not the training's
@@ -115,10 +118,17 @@ class _Joined:
         return moved
 
 
+def _seconds(t: Any) -> float:
+    seconds = int(t) / 1e9
+    if not abs(seconds) < _HUGE:
+        raise ValueError("no time")
+    return seconds
+
+
 def _take(columns: Columns, t: float, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         number = float(value)
-        if not math.isfinite(number):
+        if not abs(number) < _HUGE:
             continue
         _put(columns, name, t, number)
         if name.endswith(_REASONS):  # older cards do not count these times: then the share of looks has to do

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from diag.load.args import parse_args
-from diag.load.console import parse_log, read_log
+from diag.load.console import parse_log
 from diag.load.curves import curves
+from diag.load.follow import Files
 from diag.load.kinds import KINDS
 from diag.load.labels import MAX_FILES, parse_data_yaml, parse_labels
 from diag.load.notes import MAX_NOTE_BYTES, parse_notes
@@ -33,7 +34,7 @@ _V5 = {"img": "imgsz", "img_size": "imgsz", "batch_size": "batch", "weights": "m
 _ARG_FILES = {"args.yaml", "opt.yaml", "hyp.yaml", "hyp.txt", "args.txt", "opt.txt", "cmd.txt", "command.txt"}
 _OWN = {
     "run.json", "baseline.json", "data.json", "report.json", "report.md", "train.log", "latest.json", "latest.md",
-    "health.json", "health.md", "check.json", "smoke.json", "faults.jsonl", "changes.jsonl",
+    "health.json", "health.md", "check.json", "smoke.json", "faults.jsonl", "changes.jsonl", "manifest.json",
 }  # fmt: skip
 _MAX_DEPTH = 4
 
@@ -49,7 +50,7 @@ class _Found:
     yamls: list[Path] = field(default_factory=list)
 
 
-def add_foreign(evidence: Evidence, base: Path, read: Read[Any], name: Callable[[Path], str]) -> Evidence:
+def add_foreign(evidence: Evidence, base: Path, read: Read[Any], name: Callable[[Path], str], files: Files) -> Evidence:
     """The evidence with the facts of all other files below `base` (`run_*` folders are left out)."""
     found = _walk(base)
     texts: list[tuple[str, str]] = []
@@ -58,7 +59,7 @@ def add_foreign(evidence: Evidence, base: Path, read: Read[Any], name: Callable[
     if (main.exists() or main.is_symlink()) and main not in found.logs:
         found.logs.insert(0, main)  # a folder or a dangling link: said, not read
     for path in found.logs:
-        made = read(path, lambda p: read_log(p, name=name(p)))
+        made = read(path, lambda p: files.log(p, name(p)))
         if made:
             logs.append(made)
     results: Epochs | None = None

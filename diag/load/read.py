@@ -1,5 +1,6 @@
 """Reading untrusted files: bounded in size, tolerant of encodings, never surprised."""
 
+import math
 from pathlib import Path
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -34,3 +35,8 @@ def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
     if b"\0" in data[:65536]:
         raise UnreadableError("binary, not text")
     return data.decode("utf-8-sig", errors="replace")
+
+
+def bounded(value: float) -> float:
+    """The number, or inf where it is beyond 1e100: no figure of a training is, and its square would be no number."""
+    return value if not abs(value) > 1e100 else math.copysign(math.inf, value)

@@ -5,7 +5,7 @@ import math
 import re
 from pathlib import Path
 
-from diag.load.read import UnreadableError, read_text
+from diag.load.read import UnreadableError, bounded, read_text
 from diag.model.run import Epoch, Epochs
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
@@ -58,4 +58,4 @@ def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
 
 def _cell(cell: str) -> float:
     found = _NUMBER.fullmatch(cell.strip().strip("`'\""))
-    return float(found[0]) if found else math.nan
+    return bounded(float(found[0])) if found else math.nan

@@ -5,19 +5,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from diag.codec import decode_json
+from diag.codec import decode_json, to_json
 from diag.errors import InputError
 from diag.load.args import read_args
 from diag.load.compare import compare
-from diag.load.console import read_log
-from diag.load.counters import read_counters
 from diag.load.curves import curves
+from diag.load.follow import Files
 from diag.load.foreign import add_foreign, assemble, is_run_folder
 from diag.load.inputs import unpacked
 from diag.load.notes import captured
 from diag.load.read import MAX_BYTES, UnreadableError, read_bytes, read_text
 from diag.load.results import read_results
-from diag.load.summary import TraceSummary, summarize
+from diag.load.summary import TraceSummary
 from diag.load.tables import parse_results_txt
 from diag.load.trainlog import parse_trainlog, read_trainlog
 from diag.model.evidence import Dataset, Evidence, Ranks
@@ -58,18 +57,20 @@ class _Reader:
             return None
 
 
-def load_run(path: Path) -> Evidence:
+def load_run(path: Path, files: Files | None = None) -> Evidence:
     """All that can be known of a run from its files. Raises InputError when `path` holds nothing of a run.
 
-    `path` may be an archive, `-` for standard input, or a folder of run folders, which are compared.
+    `path` may be an archive, `-` for standard input, or a folder of run folders, which are compared. `files` reads
+    what grows; a `Follower` that is kept reads only what is new.
     """
     path = Path(path)
+    files = files or Files()
     try:
         if str(path) != "-" and not path.exists():
             raise InputError(f"{path}: no such file or folder; give {ACCEPTED}")
         with unpacked(path) as (inner, left_out):
             try:
-                evidence = _load_folder(inner) if inner.is_dir() else _load_file(inner)
+                evidence = _load_folder(inner, files) if inner.is_dir() else _load_file(inner, files)
             except InputError as error:  # people know what they gave, not where it was unpacked
                 raise InputError(str(error).replace(str(inner), str(path))) from error
             skipped = (*evidence.skipped_files, *left_out)
@@ -88,7 +89,7 @@ def load_runs(paths: Sequence[Path]) -> Evidence:
     return Evidence(peers=compare(runs), path=" ".join(names))
 
 
-def _load_file(path: Path) -> Evidence:
+def _load_file(path: Path, files: Files) -> Evidence:
     """A single file: its neighbours are not looked at, except the args.yaml beside a results.csv."""
     reader = _Reader(path.parent)
     if path.suffix.lower() == ".csv":
@@ -98,9 +99,9 @@ def _load_file(path: Path) -> Evidence:
         if epochs is None and (text := reader.read(path, read_text)) is not None:
             evidence = assemble(evidence, tables={path.name: text})
     elif path.suffix.lower() == ".jsonl":
-        evidence = _of_trace(reader.read(path, summarize))
+        evidence = _of_trace(reader.read(path, lambda p: files.trace(p, path.name)))
     else:
-        log = reader.read(path, lambda p: read_log(p, name=path.name))
+        log = reader.read(path, lambda p: files.log(p, path.name))
         small = path.is_file() and path.stat().st_size < MAX_BYTES
         laps = reader.read(path, read_trainlog) or () if small else ()
         table = path.name.startswith("results")  # a results.txt looks like a log without a header
@@ -119,21 +120,23 @@ def _load_file(path: Path) -> Evidence:
     return replace(evidence, skipped_files=tuple(reader.skipped))
 
 
-def _load_folder(base: Path) -> Evidence:
+def _load_folder(base: Path, files: Files) -> Evidence:
     reader = _Reader(base)
     yolo = next((d for d in (base / "ultralytics", base) if _first(d, "results.csv", "args.yaml", "opt.yaml")), base)
 
     run = reader.read(_first(base, "run.json"), lambda p: decode_json(read_bytes(p), RunRecord, str(p)))
     baseline = reader.read(_first(base, "baseline.json"), lambda p: decode_json(read_bytes(p), Baseline, str(p)))
+    if baseline is None:  # `diag collect` checks the machine of a run that was trained without diag
+        baseline = reader.read(_first(base / "machine", "check.json"), _checked)
     dataset = reader.read(_first(base, "data.json"), lambda p: decode_json(read_bytes(p), Dataset, str(p)))
-    trace = reader.read(_first(base / "trace", "rank0.jsonl"), lambda p: summarize(p, name=reader.name(p)))
+    trace = reader.read(_first(base / "trace", "rank0.jsonl"), lambda p: files.trace(p, reader.name(p)))
     csv = _first(yolo, "results.csv")
     epochs = reader.read(csv, lambda p: read_results(p, name=reader.name(p)))
     args_files = [p for name in ("args.yaml", "opt.yaml", "hyp.yaml") if (p := _first(yolo, name))]
     args = reader.read(args_files[0], lambda _: read_args(args_files)) if args_files else None
     if args is None and run is not None and run.args:
         args = TrainArgs(dict(run.args))
-    measured = replace(_of_trace(trace), ranks=_ranks(reader, base / "trace", trace))
+    measured = replace(_of_trace(trace), ranks=_ranks(reader, base / "trace", trace, files))
     steps = measured.steps
     if steps is None:
         trainlog = _first(base, "train.log") or _step_log(base)
@@ -142,7 +145,7 @@ def _load_folder(base: Path) -> Evidence:
         reader.skipped.append(f"trace/rank0.jsonl: {trace.lost_lines} half-written or unknown lines left out")
     counted = _first(base / "trace", "counters.jsonl")
     steady = trace.steady_part() if trace else None
-    counters = reader.read(counted, lambda p: read_counters(p, steady)) if counted else None
+    counters = reader.read(counted, lambda p: files.counters(p, steady)) if counted else None
     if counters and counters.lost_lines:
         reader.skipped.append(f"trace/counters.jsonl: {counters.lost_lines} half-written or unknown lines left out")
     evidence = replace(
@@ -159,20 +162,15 @@ def _load_folder(base: Path) -> Evidence:
             _first(base / "profile", "profile.json"), lambda p: decode_json(read_bytes(p), Profile, str(p))
         ),
     )
-    evidence = add_foreign(evidence, base, reader.read, reader.name)
-    if (evidence.log and evidence.log.file == "train.log") or (
-        evidence.console and evidence.console.file == "train.log"
-    ):
-        reader.skipped = [
-            s for s in reader.skipped if not s.startswith("train.log: ")
-        ]  # a console log that is called so
+    evidence = add_foreign(evidence, base, reader.read, reader.name, files)
+    _forgive_train_log(reader, evidence)
     if evidence.console:
         evidence = replace(evidence, console=replace(evidence.console, tensorboard_files=_has_events(yolo)))
     inner_runs = sorted(d for d in base.iterdir() if d.is_dir() and is_run_folder(d))
     if run is None and epochs is None and inner_runs:
         runs: dict[str, Evidence] = {}
         for folder in inner_runs[:_MAX_RUNS]:
-            if made := reader.read(folder, _load_folder):
+            if made := reader.read(folder, lambda p: _load_folder(p, files)):
                 runs[folder.name] = made
         if runs:
             evidence = replace(evidence, peers=compare(runs))
@@ -182,6 +180,19 @@ def _load_folder(base: Path) -> Evidence:
         why = "; ".join(reader.skipped) or "no file of a training run in it"
         raise InputError(f"{base}: {why}; give {ACCEPTED}")
     return replace(evidence, skipped_files=tuple(reader.skipped))
+
+
+def _forgive_train_log(reader: _Reader, evidence: Evidence) -> None:
+    """A console log that is called train.log holds no steps, and that is no fault of it."""
+    if "train.log" in {log.file for log in (evidence.log, evidence.console) if log}:
+        reader.skipped = [s for s in reader.skipped if not s.startswith("train.log: ")]
+
+
+def _checked(path: Path) -> Baseline | None:
+    """The baseline in the answer of `diag check --format json`."""
+    answer = decode_json(read_bytes(path), dict, str(path))
+    found = answer.get("baseline")
+    return decode_json(to_json(found).encode(), Baseline, str(path)) if isinstance(found, dict) else None
 
 
 def _of_trace(trace: TraceSummary | None) -> Evidence:
@@ -198,13 +209,13 @@ def _of_trace(trace: TraceSummary | None) -> Evidence:
     )
 
 
-def _ranks(reader: _Reader, folder: Path, first: TraceSummary | None) -> Ranks | None:
+def _ranks(reader: _Reader, folder: Path, first: TraceSummary | None, files: Files) -> Ranks | None:
     """The steps of all ranks; None for a run of one process."""
     found = {0: first.steps()} if first else {}
     for path in folder.glob("rank*.jsonl"):
         number = path.stem.removeprefix("rank")
         if number.isdecimal() and int(number) > 0:
-            summary = reader.read(path, lambda p: summarize(p, name=reader.name(p)))
+            summary = reader.read(path, lambda p: files.trace(p, reader.name(p)))
             found[int(number)] = summary.steps() if summary else None
     steps = {rank: stats for rank, stats in sorted(found.items()) if stats is not None}
     return Ranks(steps) if len(steps) > 1 else None

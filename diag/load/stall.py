@@ -41,8 +41,8 @@ def stalls(marks: list[Mark] | tuple[Mark, ...]) -> Stalls | None:
     count, longest, step, begin_ns = 0, 0.0, -1, 0
     for mark in marks:
         if mark.name == "stall":
-            idle_s = float(mark.values.get("idle_s") or 0)
-            count, begin_ns, last = count + 1, mark.t_ns - int(idle_s * 1e9), int(mark.values.get("step") or 0)
+            idle_s = _number(mark.values.get("idle_s"))
+            count, begin_ns, last = count + 1, mark.t_ns - int(idle_s * 1e9), int(_number(mark.values.get("step")))
             if idle_s > longest:
                 longest, step = idle_s, last
         elif mark.name in {"resumed", "end"} and begin_ns:
@@ -54,3 +54,8 @@ def stalls(marks: list[Mark] | tuple[Mark, ...]) -> Stalls | None:
     last = max((i for i, mark in enumerate(marks) if mark.name == "start"), default=0)
     aborted = any(mark.name == "stall_abort" for mark in marks[last:])
     return Stalls(count, round(longest, 1), step, aborted) if count else None
+
+
+def _number(value: object) -> float:
+    """A plausible number, else 0."""
+    return float(value) if isinstance(value, (int, float)) and abs(value) < 1e15 else 0.0

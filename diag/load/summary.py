@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError
-from diag.load.trace_lines import DAY_NS, KnownLaps, Laps, LoaderSums
+from diag.load.trace_lines import DAY_NS, MAX_NS, KnownLaps, Laps, LoaderSums
 from diag.model.evidence import DeviceStats, Ledger, LoaderStats, SaveStats, StepStats, ValidationStats
 from diag.model.trace import Stage
 from diag.stats import StepTable, ledger
@@ -180,7 +180,7 @@ class TraceSummary:
         try:
             record = decode(line)
             laps = [(str(name), int(ns)) for name, ns, *_ in record["l"]] if record["k"] == "laps" else None
-            if laps is None or not all(0 <= ns < DAY_NS for _, ns in laps):
+            if laps is None or abs(int(record.get("t", 0))) >= MAX_NS or not all(0 <= ns < DAY_NS for _, ns in laps):
                 raise ValueError("broken")
             self._laps(int(record.get("e", -1)), int(record.get("n", -1)), int(record.get("t", 0)), laps)
         except _BROKEN:
@@ -263,7 +263,7 @@ def _no_garbage_collector() -> Iterator[None]:
 
 
 def _count(value: object) -> int:
-    if not isinstance(value, int) or value < 0:
+    if not isinstance(value, int) or not 0 <= value < 10**18:
         raise ValueError("a count")
     return value
 

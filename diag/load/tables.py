@@ -5,7 +5,7 @@ import math
 import re
 from pathlib import Path
 
-from diag.load.read import UnreadableError, read_text
+from diag.load.read import UnreadableError, bounded, read_text
 from diag.model.evidence import Ledger, StepStats
 from diag.model.foreign import Phase, Phases, Table, Tables
 from diag.model.run import Epoch, Epochs
@@ -79,7 +79,7 @@ def phases(tables: Tables | None) -> Phases | None:
     if table is None:
         return None
     walls, iters, epochs = table.numbers(r"^wall(_s)?$"), table.numbers(r"^iters?$"), table.numbers(r"^epoch$")
-    seconds = {c.removesuffix("_s"): table.numbers(f"^{c}$") for c in table.columns if c.endswith("_s")}
+    seconds = {c.removesuffix("_s"): table.numbers(f"^{re.escape(c)}$") for c in table.columns if c.endswith("_s")}
     seconds.pop("wall", None)
     rows = []
     for i, name in enumerate(table.texts(table.find(r"^phase$"))):
@@ -141,8 +141,11 @@ def parse_results_txt(text: str, *, name: str = "results.txt") -> Epochs | None:
             dropped += bool(cells)
             continue
         epoch = cells[0].partition("/")[0]
+        if len(cells) < 14 or not (epoch.isascii() and epoch.isdigit() and len(epoch) < 10):
+            dropped += 1
+            continue
         numbers = [_float(c) for c in cells[2:]]
-        if not (epoch.isdigit() and "/" in cells[0] and cells[1][-1:] in "GgMm" and len(numbers) in {12, 13}):
+        if not ("/" in cells[0] and cells[1][-1:] in "GgMm" and len(numbers) in {12, 13}):
             dropped += 1
             continue
         names = _OLD if len(numbers) == 13 else tuple(n for n in _OLD if n != "train/total_loss")
@@ -155,6 +158,6 @@ def parse_results_txt(text: str, *, name: str = "results.txt") -> Epochs | None:
 
 def _float(cell: str) -> float:
     try:
-        return float(cell)
+        return bounded(float(cell))
     except ValueError:
         return math.nan

@@ -12,14 +12,16 @@ StageName = Literal[
 ]  # fmt: skip
 """The stages of this release; msgspec gives the same string object for each of them."""
 Nanoseconds = Annotated[int, msgspec.Meta(ge=0, lt=DAY_NS)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=10**18)]
+MAX_NS = 2**62
+Time = Annotated[int, msgspec.Meta(gt=-MAX_NS, lt=MAX_NS)]
 
 
 class Laps(msgspec.Struct, gc=False):
     """Laps with any stages."""
 
     l: list[tuple[str, Nanoseconds]]  # noqa: E741 # the names of the format
-    t: int = 0
+    t: Time = 0
     e: int = -1
     n: int = -1
 
@@ -28,7 +30,7 @@ class KnownLaps(msgspec.Struct, gc=False):
     """Laps whose stages are all known."""
 
     l: list[tuple[StageName, Nanoseconds]]  # noqa: E741
-    t: int = 0
+    t: Time = 0
     e: int = -1
     n: int = -1
 

@@ -1,10 +1,12 @@
 """Lines of a console log -> the training in it: epochs, losses, metrics, scans, banner, arguments."""
 
+import copy
 import re
 from dataclasses import replace
 from typing import Any
 
 from diag.load.bars import Bar, bar
+from diag.load.read import bounded
 from diag.load.words import arguments
 from diag.model.foreign import ImageCache, LogEpoch, Scan, TrainLog
 
@@ -45,6 +47,7 @@ _METRICS = {
 }
 _DEFAULT = ("box_loss", "cls_loss", "dfl_loss")
 _MAX_ROWS = 100_000
+_LONG = re.compile(r"\d{20,}")
 
 
 class LogParser:
@@ -69,6 +72,15 @@ class LogParser:
         self.classes: dict[str, int] = {}
         self.table: dict[str, int] | None = None
 
+    def fork(self) -> "LogParser":
+        """A copy that can be finished while this one goes on; rows are never changed in place and are shared."""
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (list, dict)):
+                setattr(twin, name, copy.copy(value))
+        twin.runs = [list(run) for run in self.runs]
+        return twin
+
     def knows(self, low: bytes) -> bool:
         """Whether a word of this lower-case line may be of use to `feed`, whatever its numbers are."""
         return any(word in low for word in _WORDS)
@@ -79,6 +91,8 @@ class LogParser:
 
     def feed(self, number: int, line: str) -> None:
         """One line without control characters."""
+        if len(line) > 40:
+            line = _LONG.sub("999999999999999999", line)  # no number of a training has so many digits
         if (found := _EPOCH.match(line) or _EPOCH_BARE.match(line)) and len(self.parts) < _MAX_ROWS:
             self._epoch(number, line, found)
         elif self.open is not None and "Class" in line and "Images" in line:
@@ -103,7 +117,7 @@ class LogParser:
         self.table = None
 
     def _epoch(self, number: int, line: str, found: re.Match[str]) -> None:
-        cells = [float(n) for n in found[5].split()]
+        cells = [bounded(float(n)) for n in found[5].split()]
         tail = [int(found[6])] if found.re is _EPOCH else []
         names = self.names
         if not names:
@@ -138,7 +152,7 @@ class LogParser:
         self.open, self.val_bar = row, None
 
     def _metrics(self, cells: str, number: int = 0) -> None:
-        values = [float(n) for n in cells.split()]
+        values = [bounded(float(n)) for n in cells.split()]
         names = _METRICS.get(len(values))
         if names is None or (self.open is not None and self.open.metrics):
             return  # the re-validation of best.pt, or another program's table

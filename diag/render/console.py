@@ -10,7 +10,7 @@ from diag.model.finding import Finding, Report
 from diag.render import words
 from diag.render.machine import COLUMNS, machine_note, machine_rows
 
-_COLORS = {
+COLORS = {
     "fail": "31;1", "critical": "31;1", "high": "31", "warn": "33;1", "medium": "33",
     "pass": "32;1", "low": "36", "info": "36", "unknown": "35;1", "dim": "2", "bold": "1", "change": "32",
 }  # fmt: skip
@@ -65,6 +65,7 @@ class _Page:
             self.wrap(f"{self.ui('try')}: {command}", "   ", "     ")
         for item in told.evidence:
             self.lines.append("   " + self.paint(self.cut(f"{self.ui('evidence')}: {item}"), "dim"))
+        self.lines.append("   " + self.paint(self.cut(f"{self.ui('more')}: {words.link(finding)}"), "dim"))
         by_id = {f.id: f for f in report.findings}
         for id in finding.explains:
             self.wrap(f"{self.ui('explains')}: {words.story(by_id[id], self.lang).title} ({id})", "   ", "     ")
@@ -124,6 +125,8 @@ class _Page:
             if rest := groups[_SKIP_GROUPS:]:
                 count = sum(len(ids) for _, ids in rest)
                 self.wrap(text(self.lang, "ui", "skipped_more", {"rules": count, "reasons": len(rest)}), "  ")
+            if note := words.collect_note(report, evidence, self.lang):
+                self.wrap(note, "  ")
         if report.crashed:
             self.head(self.ui("crashed"))
             for crash in report.crashed:
@@ -157,7 +160,7 @@ class _Page:
         return text(self.lang, "ui", key)
 
     def paint(self, line: str, name: str) -> str:
-        return f"\x1b[{_COLORS[name]}m{line}\x1b[0m" if self.color and line else line
+        return f"\x1b[{COLORS[name]}m{line}\x1b[0m" if self.color and line else line
 
 
 def _wrap(sentence: str, width: int, first: str = "", rest: str = "") -> list[str]:

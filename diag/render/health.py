@@ -74,7 +74,9 @@ def _findings(findings: list[dict[str, Any]]) -> list[str]:
     lines = ["", "## Findings", ""]
     for finding in findings:
         title = escape(str(finding.get("title", finding["id"])))
-        lines.append(f"- **{finding['severity']}** `{finding['id']}`: {title}")
+        epoch = (finding.get("first_seen") or {}).get("epoch")
+        since = f" (since epoch {epoch})" if epoch else ""
+        lines.append(f"- **{finding['severity']}** `{finding['id']}`: {title}{since}")
         lines += [f"  - {escape(str(sentence))}" for sentence in finding.get("advice", [])]
     return lines
 

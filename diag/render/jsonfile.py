@@ -6,6 +6,7 @@ from diag.codec import plain
 from diag.model.evidence import Evidence
 from diag.model.finding import Finding, Report
 from diag.model.trace import Stage
+from diag.render import words
 
 SCHEMA_VERSION = 1
 
@@ -15,7 +16,7 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "verdict": report.verdict,
-        "findings": [_finding(f) for f in report.findings],
+        "findings": [finding_dict(f) for f in report.findings],
         "passed": report.passed,
         "skipped": report.skipped,
         "crashed": report.crashed,
@@ -35,7 +36,8 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
     return result
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_dict(finding: Finding) -> dict[str, Any]:
+    """One finding as JSON values; its `link` is its section of docs/rules.md."""
     return {
         "id": finding.id,
         "severity": finding.severity,
@@ -45,6 +47,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "fixes": [{"key": fix.key, "change": fix.change} for fix in finding.fixes],
         "explains": finding.explains,
         "headroom": finding.headroom,
+        "link": words.link(finding),
     }
 
 

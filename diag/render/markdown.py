@@ -66,6 +66,7 @@ def _finding(finding: Finding, report: Report, evidence: Evidence, lang: str, *,
     if told.evidence:
         lines.append("")
         lines += [f"> {text(lang, 'ui', 'evidence')}: {item}  " for item in told.evidence]
+    lines += ["", f"{text(lang, 'ui', 'more')}: `{words.link(finding)}`"]
     by_id = {f.id: f for f in report.findings}
     if finding.explains:
         lines.append("")
@@ -134,6 +135,8 @@ def _unjudged(report: Report, evidence: Evidence, lang: str) -> list[str]:
         lines += [f"- {escape(words.clean(item))}" for item in evidence.skipped_files]
         for reason, ids in words.skip_groups(report, lang):
             lines.append(f"- {escape(reason)} " + ", ".join(f"`{id}`" for id in ids))
+        if note := words.collect_note(report, evidence, lang, escape):
+            lines += ["", note]
     if report.crashed:
         lines += ["", f"## {text(lang, 'ui', 'crashed')}", ""]
         lines += [f"- `{words.clean(c.id)}`: {escape(words.clean(c.error))}" for c in report.crashed]

@@ -65,6 +65,15 @@ def story(finding: Finding, lang: str, *, escape: Escape = str) -> Story:
     )
 
 
+RULES_PAGE = "docs/rules.md"
+"""Relative to the checkout, and to /app in the image; every finding's id is an anchor in it."""
+
+
+def link(finding: Finding) -> str:
+    """Where the finding is explained: its rule, limits with their sources, all advice."""
+    return f"{RULES_PAGE}#{finding.id}"
+
+
 def safe(values: Mapping[str, Value], escape: Escape = str) -> dict[str, Value]:
     """Values with harmless strings."""
     return {k: escape(clean(v)) if isinstance(v, str) else v for k, v in values.items()}
@@ -227,6 +236,13 @@ def skip_groups(report: Report, lang: str) -> list[tuple[str, list[str]]]:
     for skipped in report.skipped:
         groups.setdefault(skip_reason(skipped, lang), []).append(skipped.id)
     return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def collect_note(report: Report, evidence: Evidence, lang: str, escape: Escape = str) -> str:
+    """How to collect what rules could not find; empty where nothing is missing."""
+    if evidence.peers is not None or not any(skip.reason == "no_evidence" for skip in report.skipped):
+        return ""
+    return text(lang, "ui", "collect", {"path": escape(shlex.quote(clean(evidence.path or ".")))})
 
 
 def skip_reason(skipped: Skipped, lang: str) -> str:

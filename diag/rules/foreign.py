@@ -4,6 +4,7 @@ These ids are also answered from this project's own counters; a table of somebod
 """
 
 import itertools
+import re
 from statistics import median
 
 from diag.model.evidence import Console
@@ -85,9 +86,11 @@ def raise_workers(tables: Tables, args: TrainArgs | None, console: Console | Non
         return None
     rate = sweep.find("it_per_s|images_per_s|img_s")
     cost = (
-        [1 / v if v else 0.0 for v in sweep.numbers(f"^{rate}$")] if rate else list(sweep.numbers("s_per_it|epoch_s"))
+        [1 / v if v else 0.0 for v in sweep.numbers(f"^{re.escape(rate)}$")]
+        if rate
+        else list(sweep.numbers("s_per_it|epoch_s"))
     )
-    points = [(int(w), c) for w, c in zip(sweep.numbers("workers"), cost, strict=False) if w >= 0 and c > 0]
+    points = [(int(w), c) for w, c in zip(sweep.numbers("workers"), cost, strict=False) if 0 <= w < 1e6 and c > 0]
     if len(points) < 2:
         return Skip("too_few_steps", {"have": len(points), "need": 2})
     used = args.get("workers") if args else None

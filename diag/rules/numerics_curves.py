@@ -1,6 +1,7 @@
 """num.*: curves that broke: collapse, divergence, and what comes before it."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 from diag.model.curves import Curves
@@ -128,20 +129,31 @@ def _diverged(curves: Curves, least: float) -> dict[str, Value]:
     Severity.HIGH,
     explained_by=("num.lr_too_high", "num.diverged", "num.collapse", "train.close_mosaic_step"),
 )
-def precursor(curves: Curves, args: TrainArgs | None, *, rows: int = 4, growth: float = 1.2) -> Verdict:
+def precursor(
+    curves: Curves, args: TrainArgs | None, *, rows: int = 4, growth: float = 1.2, quick_rows: int = 2,
+    quick_growth: float = 2.0,
+) -> Verdict:  # fmt: skip
     """Training losses are growing for the last epochs in a way that ends in NaN.
 
-    rows: in each of so many last steps; growth: together. A jump at the mosaic switch is one step, not a series.
+    rows: in each of so many last steps; growth: together. quick_rows, quick_growth: or they doubled within fewer
+    steps: no epoch of the 96 public runs follows such two (the steepest healthy pair has 1.5). A jump at the mosaic
+    switch is one step, not a series.
     """
-    tail = finite(curves.train_sum)[-rows - 1 :]
-    if len(tail) <= rows:
-        return Skip("too_few_epochs", {"have": len(tail), "need": rows + 1})
-    rising = all(b > a for a, b in pairwise(tail))
-    before = mean(curves.train_sum[: -rows - 1][-5:])
-    if not rising or tail[0] <= 0 or tail[-1] / tail[0] < growth or not tail[-1] > before:
+    losses = finite(curves.train_sum)
+    if len(losses) <= quick_rows:
+        return Skip("too_few_epochs", {"have": len(losses), "need": quick_rows + 1})
+    tail = _rise(losses, rows, growth) or _rise(losses, quick_rows, quick_growth)
+    if not tail or not tail[-1] > mean(losses[: -len(tail)][-5:] or [0.0]):
         return None
     return Hit(
-        values={"rows": rows, "growth": tail[-1] / tail[0]},
+        values={"rows": len(tail) - 1, "growth": tail[-1] / tail[0]},
         fixes=(Fix("lower_lr"), Fix("warmup", {"warmup_epochs": 5})),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
     )
+
+
+def _rise(losses: Sequence[float], rows: int, growth: float) -> Sequence[float]:
+    """The last rows + 1 losses if each is above the one before and they grew by `growth`; else empty."""
+    tail = losses[-rows - 1 :]
+    rising = len(tail) > rows and tail[0] > 0 and all(b > a for a, b in pairwise(tail))
+    return tail if rising and tail[-1] / tail[0] >= growth else ()

@@ -27,6 +27,8 @@ def run(context: Context) -> StageResult:
     for entry, finding, title in zip(document["findings"], report.findings, titles, strict=True):
         entry["title"] = title
         entry["advice"] = [advice.sentence for advice in story(finding, "en").advice]
+        if first := context.facts.get("first_seen", {}).get(finding.id):
+            entry["first_seen"] = first  # it was seen while training, at that epoch
     context.health.document["findings"] = document["findings"]
     reason = titles[0] if titles else "nothing to report"
     details = {"skipped": len(report.skipped), "crashed": document["crashed"], "steps": document.get("steps")}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from diag.child import run_child
+from diag.child import Ended, run_child
 from diag.counters.process import CountersProcess
 from diag.health import mark_run, read_resumed
 from diag.load.results import read_results
@@ -20,6 +20,7 @@ from diag.stages.environment import child_env
 from diag.stages.progress import Progress, read_progress
 from diag.stages.resume import GOES_ON, WITH_CHECKPOINT, last_pt
 from diag.stages.stall import Hang, drop_empty, stall_cause
+from diag.stages.warn import Warner
 
 WHAT = "train, and record where every second goes"
 
@@ -30,39 +31,10 @@ RESERVE_BYTES = 128 * 1024
 
 def run(context: Context) -> StageResult:
     """Train as `context.args` say; sets `facts["exit_cause"]` and the run's end in run.json."""
-    start = last = time.monotonic()
-    hang = Hang(context, "train", context.run_dir)
+    start = time.monotonic()
     save_args(context)
-    weights = context.workspace / "weights"
-    weights.mkdir(parents=True, exist_ok=True)
-
-    def on_tick() -> None:
-        nonlocal last
-        if time.monotonic() - last > SUMMARY_EVERY_S:
-            last = time.monotonic()
-            context.health.update("train", progress=_plain(read_progress(context.run_dir)))
-        hang.tell()
-
-    env = child_env(context.workspace, context.stopper)
-    reserve = context.run_dir / ".reserve"
-    reserve.write_bytes(os.urandom(RESERVE_BYTES))  # no file system makes that smaller
-    counters = CountersProcess(context.run_dir, env)
-    try:
-        ended = run_child(
-            "diag.record.launch",
-            [str(context.run_dir)],
-            console=context.run_dir / "console.log",
-            env=env,
-            stopper=context.stopper,
-            cwd=weights,
-            screen=context.screen.stream,
-            on_tick=on_tick,
-            on_start=counters.start,
-        )
-    finally:
-        counters.stop()
-        reserve.unlink(missing_ok=True)
-    write_rest(context.run_dir / "console.log", ended.unwritten)
+    ended, warner = _watched(context)
+    context.facts["first_seen"] = warner.first_seen
     stall = read_stalls(context.run_dir / "trace" / "counters.jsonl")
     cause = _with_resume(stall_cause(ended.cause, stall, ended.tail), last_pt(context.run_dir).exists())
     context.facts["exit_cause"] = cause
@@ -82,6 +54,8 @@ def run(context: Context) -> StageResult:
             if (path := context.run_dir / "ultralytics" / "weights" / f"{name}.pt").exists()
         },
     }
+    if warner.cost:
+        details["watching"] = warner.cost
     done = f"{details['epochs_done']} epochs"
     if stall:
         details["stall"] = vars(stall)
@@ -97,6 +71,46 @@ def run(context: Context) -> StageResult:
     reached = f" at {progress}" if progress else " before the first batch"
     reason = f"{cause.detail or cause.kind}{reached}; {done} finished"
     return StageResult("train", Status.FAIL, reason, time.monotonic() - start, details)
+
+
+def _watched(context: Context) -> tuple[Ended, Warner]:
+    """Train in a child, the counters and the early warnings beside it."""
+    last = time.monotonic()
+    hang = Hang(context, "train", context.run_dir)
+    weights = context.workspace / "weights"
+    weights.mkdir(parents=True, exist_ok=True)
+    env = child_env(context.workspace, context.stopper)
+    counters, warner = CountersProcess(context.run_dir, env), Warner(context.run_dir, env)
+
+    def on_tick() -> None:
+        nonlocal last
+        if time.monotonic() - last > SUMMARY_EVERY_S:
+            last = time.monotonic()
+            context.health.update("train", progress=_plain(read_progress(context.run_dir)))
+        hang.tell()
+        warner.tell(context.health, context.screen)
+
+    reserve = context.run_dir / ".reserve"
+    reserve.write_bytes(os.urandom(RESERVE_BYTES))  # no file system makes that smaller
+    warner.start()
+    try:
+        ended = run_child(
+            "diag.record.launch",
+            [str(context.run_dir)],
+            console=context.run_dir / "console.log",
+            env=env,
+            stopper=context.stopper,
+            cwd=weights,
+            screen=context.screen.stream,
+            on_tick=on_tick,
+            on_start=counters.start,
+        )
+    finally:
+        counters.stop()
+        reserve.unlink(missing_ok=True)
+        warner.stop(context.health, context.screen)
+    write_rest(context.run_dir / "console.log", ended.unwritten)
+    return ended, warner
 
 
 def write_rest(console: Path, lines: Sequence[str]) -> None:

@@ -1,0 +1,146 @@
+"""How the files that grow are read: once from the start, or again and again taking only what is new."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from diag.load.console import MAX_LOG_BYTES, LogReader, read_log
+from diag.load.counters import Columns, parse_counters, read_counters
+from diag.load.counters import summarize as summarize_counters
+from diag.load.read import MAX_TRACE_BYTES, UnreadableError
+from diag.load.summary import TraceSummary, summarize
+from diag.model.counters import CountedGpu, Counters
+from diag.model.evidence import Console
+from diag.model.foreign import TrainLog
+from diag.model.trace import Mark
+
+_TAIL = 65536
+"""Of an unfinished line (a progress bar is one) so much is looked at."""
+
+
+class Files:
+    """Reads each file from its start."""
+
+    def trace(self, path: Path, name: str) -> TraceSummary:
+        """The sums of one rank's trace."""
+        return summarize(path, name=name)
+
+    def counters(self, path: Path, steady: tuple[float, float] | None) -> Counters:
+        """The machine's counters."""
+        return read_counters(path, steady)
+
+    def log(self, path: Path, name: str) -> tuple[Console, TrainLog]:
+        """A console log."""
+        return read_log(path, name=name)
+
+
+@dataclass
+class _Place:
+    """How far a file was read."""
+
+    inode: int = -1
+    offset: int = 0
+
+
+@dataclass
+class _Trace(_Place):
+    summary: TraceSummary = field(default_factory=lambda: TraceSummary(""))
+
+
+@dataclass
+class _Counted(_Place):
+    columns: Columns = field(default_factory=dict)
+    gpus: tuple[CountedGpu, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    lost: int = 0
+
+
+@dataclass
+class _Log(_Place):
+    reader: LogReader = field(default_factory=lambda: LogReader(""))
+
+
+class Follower(Files):
+    """Remembers how far each file was read and takes in complete new lines; a file that was replaced starts over."""
+
+    def __init__(self) -> None:
+        self._traces: dict[Path, _Trace] = {}
+        self._counted: dict[Path, _Counted] = {}
+        self._logs: dict[Path, _Log] = {}
+
+    def trace(self, path: Path, name: str) -> TraceSummary:
+        """The sums so far; UnreadableError as long as there is no record."""
+        with _opened(path, MAX_TRACE_BYTES) as file:
+            known = self._traces.get(path)
+            if known is None or _replaced(known, file):
+                known = self._traces[path] = _Trace(summary=TraceSummary(name))
+            known.summary.feed(_new_lines(known, file))
+        if not known.summary.records:
+            raise UnreadableError("no record in it" if known.summary.lost_lines else "empty")
+        return known.summary
+
+    def counters(self, path: Path, steady: tuple[float, float] | None) -> Counters:
+        """The counters so far; UnreadableError as long as there is no sample."""
+        with _opened(path, MAX_TRACE_BYTES) as file:
+            known = self._counted.get(path)
+            if known is None or _replaced(known, file):
+                known = self._counted[path] = _Counted()
+            columns, gpus, marks, lost = parse_counters(b"".join(_new_lines(known, file)))
+        for column, (times, values) in columns.items():
+            if column in known.columns:
+                known.columns[column][0].extend(times)
+                known.columns[column][1].extend(values)
+            else:
+                known.columns[column] = (times, values)
+        known.gpus, known.marks, known.lost = gpus or known.gpus, (*known.marks, *marks), known.lost + lost
+        if not known.columns:
+            raise UnreadableError("no sample in it")
+        return summarize_counters(known.columns, known.gpus, known.marks, lost_lines=known.lost, steady=steady)
+
+    def log(self, path: Path, name: str) -> tuple[Console, TrainLog]:
+        """The log so far, with the bar that is being drawn."""
+        with _opened(path, MAX_LOG_BYTES) as file:
+            head = file.read(65536)
+            if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head or not head.strip():
+                return read_log(path, name=name)  # UTF-16, or what can't be read
+            known = self._logs.get(path)
+            if known is None or _replaced(known, file):
+                known = self._logs[path] = _Log(reader=LogReader(name))
+            known.reader.feed(enumerate(_new_lines(known, file), known.reader.line + 1))
+            file.seek(max(known.offset, file.seek(0, 2) - _TAIL))
+            reader = known.reader.fork()
+            if tail := file.read():
+                reader.feed([(reader.line + 1, tail)])
+        return reader.finish()
+
+
+def _opened(path: Path, limit: int) -> IO[bytes]:
+    try:
+        if not path.is_file():
+            raise UnreadableError("not a regular file")
+        file = path.open("rb")
+        if path.stat().st_size > limit:
+            file.close()
+            raise UnreadableError(f"larger than {limit >> 20} MiB")
+        return file
+    except OSError as error:
+        raise UnreadableError(error.strerror or type(error).__name__) from error
+
+
+def _replaced(known: _Place, file: IO[bytes]) -> bool:
+    """True if this is another file than the one read before, or it was cut."""
+    stat = os.fstat(file.fileno())
+    return known.inode != stat.st_ino or stat.st_size < known.offset
+
+
+def _new_lines(known: _Place, file: IO[bytes]) -> Iterator[bytes]:
+    """Complete lines after the last one that was read."""
+    known.inode = os.fstat(file.fileno()).st_ino
+    file.seek(known.offset)
+    for line in file:
+        if not line.endswith(b"\n"):
+            return
+        known.offset += len(line)
+        yield line
