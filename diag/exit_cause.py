@@ -10,6 +10,11 @@ _TEXTS = (
     ("disk_full", r"No space left on device|\[Errno 28\]|Disk quota exceeded"),
     ("gpu_oom", r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError"),
     ("ram_oom", r"^MemoryError|DefaultCPUAllocator: can't allocate memory|Cannot allocate memory"),
+    # EAGAIN of clone(2), as Python, Rust (polars) and libgomp say it
+    (
+        "thread_limit",
+        r"can't start new thread|Os \{ code: 11,|^BlockingIOError: \[Errno 11\]|libgomp: Thread creation failed",
+    ),
 )
 """Cause by the text of the last console lines, first match wins: a full /dev/shm also says "No space left"."""
 
@@ -45,6 +50,7 @@ _DETAILS = {
     "shm_small": "/dev/shm is too small for the data loader",
     "disk_full": "no space left on the disk of the workspace",
     "gpu_oom": "the GPU ran out of memory",
+    "thread_limit": "the limit of processes and threads is reached (docker run --pids-limit, ulimit -u)",
     "ram_oom": "the kernel or the allocator ran out of memory (RAM) for this process",
 }
 
