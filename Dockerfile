@@ -35,6 +35,7 @@ COPY diag /tree/app/diag
 RUN chmod -R u=rwX,go=rX /tree && find /tree -exec touch -hd '2020-01-01 00:00:00 UTC' {} +
 
 FROM system AS environment
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 ARG STACK=cu13
 COPY configs/stacks/${STACK}.lock /opt/manifest/stack.lock
 # Empty UV_NO_CACHE keeps downloads in a build cache (+6 GB, quick rebuilds); 1 spends no disk on it (CI).
@@ -54,10 +55,10 @@ RUN --mount=type=bind,from=uv,source=/opt/uv,target=/opt/uv \
     dpkg-query -W -f '${Package} ${Version} ${Architecture}\n' >/opt/manifest/debian.txt; \
     # Only compilers want these: static libraries, headers, protoc, the twin of nvrtc; and nothing in torch is linked to
     # the solver for many GPUs (a test looks at what every library here needs).
-    cd /opt/venv/lib/python3.11/site-packages; \
-    find nvidia \( -name '*.a' -o -name '*.bc' -o -name '*.alt.so*' -o -name 'libcusolverMg.*' \) -delete; \
-    find nvidia -type d -name include -prune -exec rm -rf {} +; \
-    rm -rf torch/include torch/bin/protoc*; \
+    site=/opt/venv/lib/python3.11/site-packages; \
+    find "$site/nvidia" \( -name '*.a' -o -name '*.bc' -o -name '*.alt.so*' -o -name 'libcusolverMg.*' \) -delete; \
+    find "$site/nvidia" -type d -name include -prune -exec rm -rf {} +; \
+    rm -rf "$site"/torch/include "$site"/torch/bin/protoc*; \
     # `diag` runs the code in /app, which is copied last.
     echo /app >/opt/venv/lib/python3.11/site-packages/app.pth; \
     printf '#!/opt/venv/bin/python\nfrom diag.cli import main\n\nraise SystemExit(main())\n' >/opt/venv/bin/diag; \

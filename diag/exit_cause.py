@@ -34,11 +34,11 @@ def exit_cause(returncode: int, tail: list[str], *, oom_kills: int = 0, stopped_
     for kind, pattern in _TEXTS:
         for line in reversed(tail):
             if re.search(pattern, line):
-                return ExitCause(kind, returncode, _signal(returncode), _DETAILS[kind], line.strip()[:300])
+                return ExitCause(kind, returncode, _signal(returncode), DETAILS[kind], line.strip()[:300])
     if returncode in {-signals.SIGKILL, 128 + signals.SIGKILL}:
         if oom_kills:
             return ExitCause(
-                "ram_oom", returncode, "SIGKILL", _DETAILS["ram_oom"], f"cgroup oom_kill rose by {oom_kills}"
+                "ram_oom", returncode, "SIGKILL", DETAILS["ram_oom"], f"cgroup oom_kill rose by {oom_kills}"
             )
         return ExitCause("killed", returncode, "SIGKILL", "killed with SIGKILL, and not for memory by this cgroup")
     line = _last_exception(tail)
@@ -46,7 +46,7 @@ def exit_cause(returncode: int, tail: list[str], *, oom_kills: int = 0, stopped_
     return ExitCause("failed", returncode, _signal(returncode), detail, line)
 
 
-_DETAILS = {
+DETAILS = {
     "shm_small": "/dev/shm is too small for the data loader",
     "disk_full": "no space left on the disk of the workspace",
     "gpu_oom": "the GPU ran out of memory",

@@ -9,7 +9,7 @@ from diag.child import run_child
 from diag.counters.process import CountersProcess
 from diag.health import mark_run
 from diag.load.results import read_results
-from diag.load.stall import Stalls, read_stalls
+from diag.load.stall import Stalls, lost_gpu, read_marks, stalls
 from diag.model.check import StageResult, Status
 from diag.model.run import Epochs, ExitCause
 from diag.stages.context import Context, save_args
@@ -52,8 +52,9 @@ def run(context: Context) -> StageResult:
         )
     finally:
         counters.stop()
-    stall = read_stalls(context.run_dir / "trace" / "counters.jsonl")
-    cause = _cause(ended.cause, stall)
+    marks = read_marks(context.run_dir / "trace" / "counters.jsonl")
+    stall, lost = stalls(marks), lost_gpu(marks)
+    cause = _cause(ended.cause, stall, lost)
     context.facts["exit_cause"] = cause
     mark_run(context.run_dir, cause)
     _drop_empty(context.run_dir / "stall.txt")
@@ -74,6 +75,9 @@ def run(context: Context) -> StageResult:
     if stall:
         details["stall"] = vars(stall)
         done += f", hung {stall.count} times for up to {stall.longest_s:.0f} s (stall.txt)"
+    if lost:
+        details["gpu_lost"] = lost
+        done += f", {lost}"
     if details["best"]:
         done += ", best " + ", ".join(f"{k} {v:.3f}" for k, v in details["best"].items() if k != "epoch")
     if cause.kind == "finished":
@@ -102,8 +106,11 @@ class _Hang:
         context.screen.line(f"      HANGS: {said}; stacks in stall.txt" if said else "      training goes on")
 
 
-def _cause(cause: ExitCause, stall: Stalls | None) -> ExitCause:
-    """The end of a training that the watchdog ended is a stall, whatever signal did it."""
+def _cause(cause: ExitCause, stall: Stalls | None, lost: str = "") -> ExitCause:
+    """The end of a training that the watchdog ended is a stall, whatever signal did it; CUDA's own words on a lost GPU
+    are any of a dozen, NVML's are clear."""
+    if lost and cause.kind == "failed":
+        return ExitCause("gpu_lost", cause.code, cause.signal, f"{lost}: reset it or reboot", cause.detail)
     if stall is None or not stall.aborted or cause.kind in {"finished", "stopped"}:
         return cause
     detail = f"hung for {stall.longest_s:.0f} s after step {stall.step} and was ended (DIAG_STALL_ABORT=1)"
