@@ -18,8 +18,9 @@ case ${1:-} in
         ;;
     run)
         mkdir -p "$workspace"
-        exec apptainer exec --nv --containall --no-home --writable-tmpfs --bind "$workspace:/workspace" --pwd /workspace \
-            "$sif" /app/entrypoint/entrypoint.sh train data=/workspace/data/data.yaml model=yolo11n.yaml epochs=100 imgsz=640 name=yolo-train
+        exec apptainer exec --nv --containall --no-home --writable-tmpfs \
+            --bind "$workspace:/workspace" --pwd /workspace "$sif" \
+            /app/entrypoint/entrypoint.sh train data=/workspace/data/data.yaml model=yolo11n.yaml epochs=100 imgsz=640 name=yolo-train
         ;;
     *)
         sed -n '3,4s/^# \{0,1\}//p' "$0"

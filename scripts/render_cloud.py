@@ -197,8 +197,9 @@ case ${{1:-}} in
         ;;
     run)
         mkdir -p "$workspace"
-        exec apptainer exec --nv --containall --no-home --writable-tmpfs --bind "$workspace:/workspace" --pwd /workspace \\
-            "$sif" /app/entrypoint/entrypoint.sh {shlex.join(train_args(s))}
+        exec apptainer exec --nv --containall --no-home --writable-tmpfs \\
+            --bind "$workspace:/workspace" --pwd /workspace "$sif" \\
+            /app/entrypoint/entrypoint.sh {shlex.join(train_args(s))}
         ;;
     *)
         sed -n '3,4s/^# \\{{0,1\\}}//p' "$0"

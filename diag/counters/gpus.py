@@ -82,7 +82,7 @@ class Gpus:
         }
 
     def look(self) -> dict[str, float]:
-        """The values of each second, as `gpu<index>_<name>`. A GPU that is lost goes to `lost` and is not asked again."""
+        """The values of each second, as `gpu<index>_<name>`. A GPU that is lost goes to `lost` and is asked no more."""
         values: dict[str, float] = {}
         for index, handle in list(self._handles.items()):
             for name, ask in list(self._asked[index].items()):
