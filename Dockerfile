@@ -38,7 +38,7 @@ FROM system AS environment
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 ARG STACK=cu13
 COPY configs/stacks/${STACK}.lock /opt/manifest/stack.lock
-# Empty UV_NO_CACHE keeps downloads in a build cache (+6 GB, quick rebuilds); 1 spends no disk on it (CI).
+# Empty UV_NO_CACHE keeps downloads in a build cache (+5 GB, quick rebuilds); 1 spends no disk on it (CI).
 ARG UV_NO_CACHE
 # Your own package index, if any; unset means the public one.
 ARG UV_DEFAULT_INDEX

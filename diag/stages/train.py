@@ -1,6 +1,9 @@
 """Stage `train`: Ultralytics in a child process, its output shown and kept, its end explained."""
 
 import contextlib
+import dataclasses
+import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -54,7 +57,7 @@ def run(context: Context) -> StageResult:
         counters.stop()
     marks = read_marks(context.run_dir / "trace" / "counters.jsonl")
     stall, lost = stalls(marks), lost_gpu(marks)
-    cause = _cause(ended.cause, stall, lost)
+    cause = known_names(_cause(ended.cause, stall, lost), context.workspace / "cache" / "views")
     context.facts["exit_cause"] = cause
     mark_run(context.run_dir, cause)
     _drop_empty(context.run_dir / "stall.txt")
@@ -85,6 +88,16 @@ def run(context: Context) -> StageResult:
     reached = f" at {progress}" if progress else " before the first batch"
     reason = f"{cause.detail or cause.kind}{reached}; {done} finished"
     return StageResult("train", Status.FAIL, reason, time.monotonic() - start, details)
+
+
+def known_names(cause: ExitCause, views: Path) -> ExitCause:
+    """The cause with the user's own files in place of the links to them below `views`, through which training reads."""
+    pattern = re.escape(str(views)) + r"[^\s'\",:]+"
+
+    def own(text: str) -> str:
+        return re.sub(pattern, lambda link: os.path.realpath(link[0]), text)
+
+    return dataclasses.replace(cause, detail=own(cause.detail), evidence=own(cause.evidence))
 
 
 class _Hang:

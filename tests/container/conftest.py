@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.container.engine import GROUP, OWNER, STACK, Engine, Project, command, project
-from tests.container.faults import ORDER, Faults, table
+from tests.container.faults import ORDER, Faults, find_row, table
 
 FAULTS = pytest.StashKey[Faults]()
 
@@ -27,12 +27,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("faults")
     terminalreporter.write(table(told))
     target = os.environ.get("DIAG_FAULTS_FILE")
-    if target and set(told.rows) == set(ORDER):
+    if target:
         page = Path(target).read_text(encoding="utf-8")
-        head, mark, _ = page.partition("<!-- table -->\n")
-        Path(target).write_text(head + mark + table(told), encoding="utf-8")
-    elif target:
-        terminalreporter.write_line(f"{target} is not written: no row for {sorted(set(ORDER) - set(told.rows))}")
+        head, mark, old = page.partition("<!-- table -->\n")
+        before = {fault: row for fault in ORDER if (row := find_row(old, fault))}
+        Path(target).write_text(head + mark + table(Faults({**before, **told.rows})), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -68,6 +68,12 @@ def table(faults: Faults) -> str:
     return "\n".join([_line(HEAD), "|" + " --- |" * len(HEAD), *faults.lines(), *map(_line, ELSEWHERE)]) + "\n"
 
 
+def find_row(page: str, fault: str) -> tuple[str, ...]:
+    """The row of a fault in a page; empty without one."""
+    line = next((line for line in page.splitlines() if line.startswith(f"| {fault} | ")), "")
+    return tuple(line.removeprefix("| ").removesuffix(" |").split(" | ")) if line else ()
+
+
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 

@@ -21,7 +21,7 @@ from tests.container.engine import GROUP, OWNER, ROOT, Container, Engine, comman
 from tests.container.faults import Faults, kept, only_run, summary
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
-TINY = ("imgsz=64", "batch=8", "device=cpu", "plots=False", "fraction=0.2", "val=False")
+TINY = ("imgsz=64", "batch=8", "device=cpu", "plots=False", "fraction=0.1", "val=False")
 FINISHED = {"finished epochs", "last.pt", "summary"}
 TRAINER = "diag.record.launch"
 
@@ -197,7 +197,7 @@ def test_a_paused_container_and_a_clock_that_steps_are_no_stall(runs: Runs, faul
         "CLOCK_STEP=/workspace/clock",
     )
     # 15 s without a step are a stall here, and the pause is longer.
-    container = runs.start("epochs=6", options=(*preload, "-e", "DIAG_STALL_S=15", "-e", "DIAG_STALL_ABORT=1"))
+    container = runs.start("epochs=5", options=(*preload, "-e", "DIAG_STALL_S=15", "-e", "DIAG_STALL_ABORT=1"))
     runs.wait_for(container, "runs/*/ultralytics/weights/last.pt")
     clock.write_text("86400")
     while command("docker", "pause", container.name).code:  # a busy machine may need a second try to freeze it
