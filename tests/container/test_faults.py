@@ -83,7 +83,7 @@ def test_a_killed_trainer(runs: Runs, faults: Faults) -> None:
     container = runs.start("epochs=100")
     runs.wait_for(container, "runs/*/ultralytics/weights/best.pt")
     kill_inside(container, TRAINER)
-    code = container.wait().code
+    code = container.wait(600).code
     cause = summary(runs.workspace)["exit_cause"]
     left = kept(only_run(runs.workspace))
     assert (code, cause["kind"], cause["signal"]) == (1, "killed", "SIGKILL")
@@ -94,7 +94,7 @@ def test_a_killed_trainer(runs: Runs, faults: Faults) -> None:
 @pytest.mark.parametrize("limit", [5, 12])
 def test_a_limit_of_threads(runs: Runs, faults: Faults, limit: int) -> None:
     """12: no thread for the trainer; 5: not even a process for it."""
-    done = runs.start("epochs=1", options=("--pids-limit", str(limit))).wait()
+    done = runs.start("epochs=1", options=("--pids-limit", str(limit))).wait(600)
     told = summary(runs.workspace)
     cause = told["exit_cause"]
     assert (done.code, cause["kind"], told["verdict"]) == (1, "thread_limit", "fail"), (cause, done)
@@ -106,7 +106,7 @@ def test_a_limit_of_threads(runs: Runs, faults: Faults, limit: int) -> None:
 
 def test_a_cpu_quota(runs: Runs, faults: Faults) -> None:
     options = ("--cpus", "0.7", "-e", "OMP_NUM_THREADS=2")
-    done = runs.start("epochs=1", options=options, check=True).wait()
+    done = runs.start("epochs=1", options=options, check=True).wait(600)
     told = summary(runs.workspace)
     assert (done.code, told["exit_cause"]["kind"]) == (0, "finished"), done
     host = told["environment"]["host"]
@@ -175,7 +175,7 @@ def test_a_slow_disk(runs: Runs, faults: Faults, tmp_path: Path) -> None:
         while container.inspect("{{.State.Running}}") == "true":
             forget(data)
             time.sleep(0.1)
-        done = container.wait()
+        done = container.wait(600)
     told = summary(runs.workspace)
     assert (done.code, told["exit_cause"]["kind"]) == (0, "finished"), done
     finding = next(f for f in told["findings"] if f["id"] == "speed.storage_slow")
@@ -205,7 +205,7 @@ def test_a_paused_container_and_a_clock_that_steps_are_no_stall(runs: Runs, faul
     time.sleep(17)
     docker("unpause", container.name)
     clock.write_text("-7200")
-    done = container.wait()
+    done = container.wait(600)
     told = summary(runs.workspace)
     run = only_run(runs.workspace)
     assert (done.code, told["exit_cause"]["kind"], "stall" in told["train"]) == (0, "finished", False), done
@@ -228,11 +228,11 @@ def test_a_paused_container_and_a_clock_that_steps_are_no_stall(runs: Runs, faul
 
 def test_an_image_that_is_damaged_and_one_that_goes(runs: Runs, faults: Faults) -> None:
     container = runs.start("epochs=1", "name=first")
-    assert container.wait().code == 0
+    assert container.wait(600).code == 0
     images = sorted((runs.workspace / "datasets/demo-detect/images/train").iterdir())
     damaged = images[3]
     damaged.write_bytes(damaged.read_bytes()[:200])
-    done = runs.start("epochs=1", "name=damaged", "fraction=1.0").wait()
+    done = runs.start("epochs=1", "name=damaged", "fraction=1.0").wait(600)
     told = summary(runs.workspace)
     assert (done.code, told["exit_cause"]["kind"]) == (0, "finished"), done
     finding = next(f for f in told["findings"] if f["id"] == "data.corrupt_images")
@@ -244,7 +244,7 @@ def test_an_image_that_is_damaged_and_one_that_goes(runs: Runs, faults: Faults) 
     runs.wait_for(container, "runs/gone/ultralytics/weights/best.pt")
     for image in images:
         image.unlink()
-    done = container.wait()
+    done = container.wait(600)
     cause = summary(runs.workspace)["exit_cause"]
     left = kept(runs.workspace / "runs/gone")
     assert (done.code, cause["kind"]) == (1, "failed") and "FileNotFoundError" in cause["detail"], (cause, done)
@@ -277,7 +277,7 @@ def test_a_gpu_that_is_lost_and_a_query_that_is_not_supported(runs: Runs, faults
     container = runs.start("epochs=8", options=options)
     log = runs.wait_for(container, "runs/*/ultralytics/weights/last.pt").parents[2] / "trace/counters.jsonl"
     answers.write_text(LOST + GPUS)
-    done = container.wait()
+    done = container.wait(600)
     told = summary(runs.workspace)
     assert (done.code, told["exit_cause"]["kind"]) == (0, "finished"), done
     finding = next(f for f in told["findings"] if f["id"] == "hw.xid")
@@ -306,10 +306,10 @@ def test_two_trainings_and_two_services_that_crash(runs: Runs, faults: Faults) -
         code = server.wait(60).code
         assert code == 137, server.logs()
         faults.add(
-            fault, "kill -9 PID", code, "running", "the container ends; training is in another one", ["training"]
+            fault, "kill -9 PID", code, "not a run", "the container ends; training is in another one", ["training"]
         )
     for container, name in zip(both, ("one", "two"), strict=True):
-        done = container.wait()
+        done = container.wait(600)
         told = json.loads((runs.workspace / "runs" / name / "health.json").read_text())
         assert (done.code, told["exit_cause"]["kind"], told["run"]["id"]) == (0, "finished", name), done
         left = kept(runs.workspace / "runs" / name)

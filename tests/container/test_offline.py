@@ -25,7 +25,7 @@ def test_check_smoke_and_train_try_no_connection(
     assert "none" in as_owner  # no network at all
     # Plots on: they are what asks for fonts.
     container = engine.start(*options, args=("train", "epochs=1", "imgsz=96", "batch=8", "plots=True"))
-    done = container.wait()
+    done = container.wait(900)
     assert done.code == 0, done.out + done.err
     told = summary(workspace)
     stages = {name: told[name]["status"] for name in ("check", "data", "smoke", "train", "analyze", "report")}
