@@ -43,7 +43,7 @@ class Runs:
     def service(self, name: str) -> Container:
         return self._engine.start(*self._options, args=(name,))
 
-    def wait_for(self, container: Container, pattern: str, timeout: float = 180) -> Path:
+    def wait_for(self, container: Container, pattern: str, timeout: float = 600) -> Path:
         """Wait until a file is there."""
         until = time.monotonic() + timeout
         while not (found := list(self.workspace.glob(pattern))):
