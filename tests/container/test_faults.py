@@ -216,7 +216,7 @@ def test_a_paused_container_and_a_clock_that_steps_are_no_stall(runs: Runs, faul
     # Monotonic: no time is negative, and no hour of the wall clock is in it.
     assert min(lengths) >= 0 and 15e9 < max(lengths) < 120e9
     stamps = [line[:23] for line in (run / "train.log").read_text().splitlines()]
-    assert stamps == sorted(stamps) and len(stamps) > 10
+    assert stamps != sorted(stamps), "the trainer saw no step"
     left = kept(run)
     assert set(left) >= FINISHED
     words = "no stall; the pause is in the time of its step"
