@@ -1,5 +1,7 @@
 # One image for training, checks, Jupyter and TensorBoard, on GPU and CPU hosts. Layers go from rarely to often changed:
-# system packages, Python environment (6 GB, from the hash lock), code. No `# syntax=` line: it would ask a registry.
+# system packages, Python environment (5 GB, from the hash lock), code. No `# syntax=` line: it would ask a registry.
+
+# The one place that names the base image. `scripts/pin_base` adds the digest; not pinned until it ran with a connection.
 ARG BASE_IMAGE=debian:bookworm-slim
 
 FROM ${BASE_IMAGE} AS uv
@@ -10,7 +12,7 @@ RUN --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
     if [ -s /run/secrets/ca.pem ]; then export PIP_CERT=/run/secrets/ca.pem; fi && \
     pip install --no-cache-dir --disable-pip-version-check --require-hashes --target /opt/uv -r /uv.lock
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS system
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 # openssh-server makes host keys while it is installed; a key in an image would be everybody's.
 RUN apt-get update && \
@@ -25,9 +27,21 @@ RUN useradd --uid 1000 --user-group --create-home --shell /bin/bash yolo && chmo
     install -d /var/lib/extrausers && ln -s /tmp/extrausers/passwd /tmp/extrausers/group /var/lib/extrausers/ && \
     echo 'PATH=/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' >/etc/profile.d/venv.sh
 
+# The code with one date, one mode and nothing that depends on who built it: the same tree is the same layer, bit for bit.
+FROM system AS code
+COPY pyproject.toml /tree/app/
+COPY configs /tree/app/configs
+COPY examples /tree/app/examples
+COPY docs/rules.md /tree/app/docs/
+COPY entrypoint /tree/app/entrypoint
+COPY diag /tree/app/diag
+RUN chmod -R u=rwX,go=rX /tree && find /tree -exec touch -hd '2020-01-01 00:00:00 UTC' {} +
+
+FROM system AS environment
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 ARG STACK=cu13
 COPY configs/stacks/${STACK}.lock /opt/manifest/stack.lock
-# Empty UV_NO_CACHE keeps downloads in a build cache (+6 GB, quick rebuilds); 1 spends no disk on it (CI).
+# Empty UV_NO_CACHE keeps downloads in a build cache (+5 GB, quick rebuilds); 1 spends no disk on it (CI).
 ARG UV_NO_CACHE
 # Your own package index, if any; unset means the public one.
 ARG UV_DEFAULT_INDEX
@@ -42,8 +56,12 @@ RUN --mount=type=bind,from=uv,source=/opt/uv,target=/opt/uv \
     printf '%s %s\n' "$STACK" "$(sha256sum /opt/manifest/stack.lock | cut -d' ' -f1)" >/opt/venv/diag-stack; \
     uv pip freeze --python /opt/venv >/opt/manifest/python.txt; \
     dpkg-query -W -f '${Package} ${Version} ${Architecture}\n' >/opt/manifest/debian.txt; \
-    # Only compilers want these: static libraries, headers, and the twin of nvrtc.
-    find /opt/venv/lib/python3.11/site-packages/nvidia \( -name '*.a' -o -name '*.bc' -o -name '*.alt.so*' \) -delete; \
+    # Only compilers want these: static libraries, headers, protoc, the twin of nvrtc; and nothing in torch is linked to
+    # the solver for many GPUs (a test looks at what every library here needs).
+    site=/opt/venv/lib/python3.11/site-packages; \
+    find "$site/nvidia" \( -name '*.a' -o -name '*.bc' -o -name '*.alt.so*' -o -name 'libcusolverMg.*' \) -delete; \
+    find "$site/nvidia" -type d -name include -prune -exec rm -rf {} +; \
+    rm -rf "$site"/torch/include "$site"/torch/bin/protoc*; \
     # `diag` runs the code in /app, which is copied last.
     echo /app >/opt/venv/lib/python3.11/site-packages/app.pth; \
     printf '#!/opt/venv/bin/python\nfrom diag.cli import main\n\nraise SystemExit(main())\n' >/opt/venv/bin/diag; \
@@ -66,19 +84,17 @@ ENV PATH=/opt/venv/bin:$PATH \
 RUN --mount=type=bind,source=diag/record/seed_settings.py,target=/tmp/seed.py \
     python /tmp/seed.py "$YOLO_CONFIG_DIR" --root "$WORKSPACE"
 
-WORKDIR /workspace
-COPY pyproject.toml /app/
-COPY configs /app/configs
-COPY examples /app/examples
-COPY docs/rules.md /app/docs/
-COPY entrypoint /app/entrypoint
-COPY diag /app/diag
-
 # What the labels say has to be true: a lock that is not the one named stops the build.
 ARG LOCK_SHA256
-ARG GIT_REVISION=unknown
 RUN if [ -n "${LOCK_SHA256:-}" ]; then grep -qx "${STACK} ${LOCK_SHA256}" /opt/venv/diag-stack || \
         { echo "LOCK_SHA256 is not that of configs/stacks/${STACK}.lock; build with scripts/up" >&2; exit 1; }; fi
+
+FROM environment
+WORKDIR /workspace
+COPY --link --from=code /tree/ /
+ARG STACK=cu13
+ARG LOCK_SHA256
+ARG GIT_REVISION=unknown
 ENV GIT_REVISION=${GIT_REVISION}
 LABEL org.opencontainers.image.title="yolo-diag" \
       org.opencontainers.image.description="Reproducible Ultralytics training with diagnostics" \

@@ -11,6 +11,11 @@ _TEXTS = (
     ("disk_full", r"No space left on device|\[Errno 28\]|Disk quota exceeded"),
     ("gpu_oom", r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError"),
     ("ram_oom", r"^MemoryError|DefaultCPUAllocator: can't allocate memory|Cannot allocate memory"),
+    # EAGAIN of clone(2), as Python, Rust (polars) and libgomp say it
+    (
+        "thread_limit",
+        r"can't start new thread|Os \{ code: 11,|^BlockingIOError: \[Errno 11\]|libgomp: Thread creation failed",
+    ),
 )
 """Cause by the text of the last console lines, first match wins: a full /dev/shm also says "No space left"."""
 
@@ -33,7 +38,7 @@ def exit_cause(returncode: int, tail: list[str], *, oom_kills: int = 0, stopped_
     if returncode in {-signals.SIGKILL, 128 + signals.SIGKILL}:
         if oom_kills:
             return ExitCause(
-                "ram_oom", returncode, "SIGKILL", _DETAILS["ram_oom"], f"cgroup oom_kill rose by {oom_kills}"
+                "ram_oom", returncode, "SIGKILL", DETAILS["ram_oom"], f"cgroup oom_kill rose by {oom_kills}"
             )
         return ExitCause("killed", returncode, "SIGKILL", "killed with SIGKILL, and not for memory by this cgroup")
     line = _last_exception(tail)
@@ -46,14 +51,15 @@ def known_reason(tail: Sequence[str]) -> tuple[str, str, str] | None:
     for kind, pattern in _TEXTS:
         for line in reversed(tail):
             if re.search(pattern, line):
-                return kind, _DETAILS[kind], line.strip()[:300]
+                return kind, DETAILS[kind], line.strip()[:300]
     return None
 
 
-_DETAILS = {
+DETAILS = {
     "shm_small": "/dev/shm is too small for the data loader",
     "disk_full": "no space left on the disk of the workspace",
     "gpu_oom": "the GPU ran out of memory",
+    "thread_limit": "the limit of processes and threads is reached (docker run --pids-limit, ulimit -u)",
     "ram_oom": "the kernel or the allocator ran out of memory (RAM) for this process",
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from diag.child import Stopper
 from diag.errors import EXIT_FAILED, EXIT_OK, DiagError, InputError
+from diag.exit_cause import DETAILS
 from diag.health import Health, close_vanished, mark_run
 from diag.model.check import StageResult, Status
 from diag.model.run import ExitCause
@@ -117,10 +118,16 @@ def _run_step(context: Context, step: Step) -> StageResult:
         context.health.end(StageResult(step.name, Status.FAIL, str(error)))
         raise
     except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            cause = ExitCause("disk_full", EXIT_FAILED, "", str(error))
+            reason = f"{error.strerror}: {error.filename or context.run_dir}"
+        elif error.errno == errno.EAGAIN:  # fork(2): even our own child could not start
+            cause = ExitCause("thread_limit", EXIT_FAILED, "", DETAILS["thread_limit"], str(error))
+            reason = cause.detail
+        else:
             raise
-        context.facts.setdefault("exit_cause", ExitCause("disk_full", EXIT_FAILED, "", str(error)))
-        return StageResult(step.name, Status.FAIL, f"{error.strerror}: {error.filename or context.run_dir}")
+        context.facts.setdefault("exit_cause", cause)
+        return StageResult(step.name, Status.FAIL, reason)
     except Exception as error:
         if step.always:  # judging must not hide how the training ended
             return StageResult(step.name, Status.FAIL, f"internal error: {type(error).__name__}: {error}")

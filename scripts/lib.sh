@@ -131,7 +131,7 @@ build_image() {
     if [ "$have" = "$LOCK_SHA256" ]; then
         docker compose build -q "$1"
     else
-        say "up: building the image yolo-diag:$stack (6 GB; one to three minutes on a fast line) ..."
+        say "up: building the image yolo-diag:$stack (5 GB; one to three minutes on a fast line) ..."
         docker compose build "$1"
     fi || die "the image could not be built; the lines above say why"
 }

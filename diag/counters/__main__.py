@@ -102,6 +102,8 @@ class Session:
         if self._gpus is not None:
             if facts := self._gpus.take_facts():
                 self._write("gpus", gpus=facts)
+            for lost in self._gpus.take_lost():
+                self._mark("gpu_lost", lost)
             values |= self._gpus.take()
         if now >= self._costly_ns:
             values |= self._tree.costly() | self._host.costly()

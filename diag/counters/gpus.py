@@ -60,6 +60,7 @@ class Gpus:
         handles = {i: self._handle(i) for i in range(query(nvml.nvmlDeviceGetCount).value or 0)}
         self._handles = {index: handle for index, handle in handles.items() if handle is not None}
         self._asked = {index: dict(_QUERIES) for index in self._handles}
+        self.lost: list[dict[str, Any]] = []
 
     def facts(self) -> list[dict[str, Any]]:
         """What does not change: name, UUID, limits."""
@@ -82,11 +83,15 @@ class Gpus:
         }
 
     def look(self) -> dict[str, float]:
-        """The values of each second, as `gpu<index>_<name>`."""
+        """The values of each second, as `gpu<index>_<name>`. A GPU that is lost goes to `lost` and is asked no more."""
         values: dict[str, float] = {}
-        for index, handle in self._handles.items():
+        for index, handle in list(self._handles.items()):
             for name, ask in list(self._asked[index].items()):
                 reading = query(partial(ask, self._nvml, handle))
+                if reading.gap is Gap.LOST:  # for good: only a reset brings it back, and every question may hang
+                    del self._handles[index]
+                    self.lost.append({"gpu": index, "said": reading.detail})
+                    break
                 if reading.gap in _UNSUPPORTED:
                     del self._asked[index][name]
                 for key, value in (reading.value or {}).items():
@@ -105,6 +110,7 @@ class GpuThread:
         self._every_s = every_s
         self._latest: dict[str, float] = {}
         self._facts: list[dict[str, Any]] = []
+        self._lost: list[dict[str, Any]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -124,6 +130,11 @@ class GpuThread:
         facts, self._facts = self._facts, []
         return facts
 
+    def take_lost(self) -> list[dict[str, Any]]:
+        """GPUs that were lost since the last call: `gpu` index and what NVML `said`."""
+        lost, self._lost = self._lost, []
+        return lost
+
     def _run(self) -> None:
         if sys.flags.no_site:  # the quick start leaves the environment's packages out
             import site
@@ -137,6 +148,8 @@ class GpuThread:
         self._facts = gpus.facts()
         while not self._stop.wait(self._every_s):
             self._latest = gpus.look()
+            if gpus.lost:
+                self._lost, gpus.lost = gpus.lost, []
 
 
 def _library_loads() -> bool:

@@ -3,7 +3,9 @@
 Boxes and polygons come from the same drawing, so one set of images serves `detect` and `segment`.
 """
 
+import contextlib
 import shutil
+import tempfile
 from pathlib import Path
 
 from diag import codec
@@ -24,14 +26,21 @@ def make_demo(folder: Path, task: str = "detect") -> Path:
     yaml = folder / "data.yaml"
     if done.exists() and yaml.exists():
         return yaml
-    shutil.rmtree(folder, ignore_errors=True)
-    for split, count in COUNTS.items():
-        (folder / "images" / split).mkdir(parents=True)
-        (folder / "labels" / split).mkdir(parents=True)
-        for number in range(count):
-            _draw(folder, split, number, task)
-    codec.write_text(yaml, codec.to_yaml({"train": "images/train", "val": "images/val", "names": NAMES}))
-    done.touch()
+    # Drawn beside it and moved there whole: two trainings may start at once in one workspace.
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as drawn:
+        new = Path(drawn) / "new"
+        for split, count in COUNTS.items():
+            (new / "images" / split).mkdir(parents=True)
+            (new / "labels" / split).mkdir(parents=True)
+            for number in range(count):
+                _draw(new, split, number, task)
+        codec.write_text(new / yaml.name, codec.to_yaml({"train": "images/train", "val": "images/val", "names": NAMES}))
+        (new / done.name).touch()
+        if not (done.exists() and yaml.exists()):
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # not empty: the other one was quicker, and drew the same
+                new.rename(folder)
     return yaml
 
 

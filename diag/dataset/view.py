@@ -6,6 +6,7 @@ folders are never written and may be read-only.
 
 import hashlib
 import os
+import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -92,8 +93,12 @@ def _link(link: Path, target: Path) -> None:
     if link.is_symlink():
         if os.readlink(link) == str(target):  # noqa: PTH115 - Path.readlink would drop a trailing slash
             return
-        link.unlink()
+        if not target.exists():
+            link.unlink(missing_ok=True)
     if not target.exists():
         return
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(target)
+    # Renamed over the old one: another training may make the same view now.
+    fresh = link.with_name(f".{link.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    fresh.symlink_to(target)
+    fresh.replace(link)

@@ -22,6 +22,18 @@ class Stalls:
 
 def read_stalls(path: Path) -> Stalls | None:
     """The stalls noted in a counters.jsonl; None without one, or without the file."""
+    return stalls(read_marks(path))
+
+
+def lost_gpu(marks: list[Mark] | tuple[Mark, ...]) -> str:
+    """Which GPU went away first since the run's last start, and NVML's words on it; empty if none did."""
+    last = max((i for i, mark in enumerate(marks) if mark.name == "start"), default=0)
+    found = next((mark for mark in marks[last:] if mark.name == "gpu_lost"), None)
+    return f"GPU {found.values.get('gpu')} was lost ({found.values.get('said')})" if found else ""
+
+
+def read_marks(path: Path) -> list[Mark]:
+    """The marks in a counters.jsonl, in file order; empty without the file."""
     marks: list[Mark] = []
     try:
         with path.open("rb") as file:
@@ -33,7 +45,7 @@ def read_stalls(path: Path) -> Stalls | None:
                     marks.append(Mark(str(record["m"]), int(record["t"]), dict(record.get("v") or {})))
     except (OSError, msgspec.DecodeError, KeyError, TypeError, ValueError):
         pass  # a half-written last line: what was read counts
-    return stalls(marks)
+    return marks
 
 
 def stalls(marks: list[Mark] | tuple[Mark, ...]) -> Stalls | None:

@@ -32,6 +32,8 @@ EXIT_KINDS = (
     "gpu_oom",
     "disk_full",
     "shm_small",
+    "thread_limit",
+    "gpu_lost",
     "internal_error",
 )
 

@@ -4,9 +4,10 @@ import re
 from itertools import permutations
 from statistics import median
 
+from diag.model.counters import Counters
 from diag.model.curves import Curves
 from diag.model.evidence import Console, Peers
-from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Value, Verdict
 from diag.model.foreign import Notes, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.rules.base import rule
@@ -221,12 +222,23 @@ def version_changed(log: TrainLog | None, console: Console | None, peers: Peers 
 
 
 @rule("hw.xid", Severity.CRITICAL)
-def xid(console: Console) -> Verdict:
-    """The driver logged an Xid error: the GPU or its driver failed.
+def xid(console: Console | None, counters: Counters | None) -> Verdict:
+    """The driver logged an Xid error, or NVML lost the GPU during the run: the GPU or its driver failed.
 
-    79 is a card that fell off the bus, 48, 63, 94 and 95 memory, 13 and 31 mostly the program.
+    79 is a card that fell off the bus, 48, 63, 94 and 95 memory, 13 and 31 mostly the program. A container can't read
+    the kernel's log, but NVML_ERROR_GPU_IS_LOST (nvml.h: 15) is what Xid 79 looks like from there.
     """
+    if console is None and counters is None:
+        return Skip("no_evidence", {"missing": "console, counters"})
     said = sources(console, ("xid",))
+    lost = next((mark for mark in counters.marks if mark.name == "gpu_lost"), None) if counters else None
+    if lost is not None:
+        return Hit(
+            values={"case": "lost", "gpu": lost.values.get("gpu"), "line": lost.values.get("said")},
+            fixes=(Fix("reset"), Fix("check")),
+            evidence=(Source("trace/counters.jsonl", text=str(lost.values.get("said"))), *said),
+            confidence=Confidence.HIGH,
+        )
     if not said:
         return None
     found = re.search(r"Xid(?: ?\([^)]*\))?: ?(\d+)", said[0].text)

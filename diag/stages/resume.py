@@ -15,7 +15,18 @@ from diag.errors import InputError
 from diag.health import LOCK, attempts_with, is_held, now
 from diag.model.run import Attempt, ExitCause, RunRecord
 
-GOES_ON = {"running", "stopped", "killed", "stalled", "ram_oom", "gpu_oom", "disk_full", "shm_small"}
+GOES_ON = {
+    "running",
+    "stopped",
+    "killed",
+    "stalled",
+    "ram_oom",
+    "gpu_oom",
+    "disk_full",
+    "shm_small",
+    "gpu_lost",
+    "thread_limit",
+}
 """Ends after which the same start goes on. `running` without a living process is a power cut."""
 WITH_CHECKPOINT = {"failed", "internal_error"}
 """Ends that go on only when an epoch was saved: before that, nothing is lost and the fault is likely in the input."""

@@ -4,7 +4,6 @@ import contextlib
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,14 @@ from diag.child import Ended, run_child
 from diag.counters.process import CountersProcess
 from diag.health import mark_run, read_resumed
 from diag.load.results import read_results
-from diag.load.stall import read_stalls
+from diag.load.stall import lost_gpu, read_marks, stalls
 from diag.model.check import StageResult, Status
-from diag.model.run import Epochs, ExitCause
+from diag.model.run import Epochs
+from diag.stages.cause import known_names, with_gpu, with_resume
 from diag.stages.context import Context, save_args
 from diag.stages.environment import child_env
 from diag.stages.progress import Progress, read_progress
-from diag.stages.resume import GOES_ON, WITH_CHECKPOINT, last_pt
+from diag.stages.resume import last_pt
 from diag.stages.stall import Hang, drop_empty, stall_cause
 from diag.stages.warn import Warner
 
@@ -35,8 +35,10 @@ def run(context: Context) -> StageResult:
     save_args(context)
     ended, warner = _watched(context)
     context.facts["first_seen"] = warner.first_seen
-    stall = read_stalls(context.run_dir / "trace" / "counters.jsonl")
-    cause = _with_resume(stall_cause(ended.cause, stall, ended.tail), last_pt(context.run_dir).exists())
+    marks = read_marks(context.run_dir / "trace" / "counters.jsonl")
+    stall, lost = stalls(marks), lost_gpu(marks)
+    cause = with_gpu(stall_cause(ended.cause, stall, ended.tail), lost)
+    cause = known_names(with_resume(cause, last_pt(context.run_dir).exists()), context.workspace / "cache" / "views")
     context.facts["exit_cause"] = cause
     mark_run(context.run_dir, cause)
     resumed = read_resumed(context.run_dir)
@@ -60,6 +62,9 @@ def run(context: Context) -> StageResult:
     if stall:
         details["stall"] = vars(stall)
         done += f", hung {stall.count} times for up to {stall.longest_s:.0f} s (stall.txt)"
+    if lost:
+        details["gpu_lost"] = lost
+        done += f", {lost}"
     if details["best"]:
         done += ", best " + ", ".join(f"{k} {v:.3f}" for k, v in details["best"].items() if k != "epoch")
     if resumed and resumed.how != "start":
@@ -118,15 +123,6 @@ def write_rest(console: Path, lines: Sequence[str]) -> None:
     if lines:
         with contextlib.suppress(OSError), console.open("a", encoding="utf-8") as file:
             file.write("\n" + "".join(f"{line}\n" for line in lines))
-
-
-def _with_resume(cause: ExitCause, saved: bool) -> ExitCause:
-    """The end of an unfinished training, with a word about the next start of the same command."""
-    if cause.kind not in GOES_ON and not (cause.kind in WITH_CHECKPOINT and saved):
-        return cause
-    what = "goes on after the last saved epoch" if saved else "begins this run again, no epoch was saved yet"
-    detail = f"stopped by {cause.signal}" if cause.kind == "stopped" else cause.detail
-    return replace(cause, detail=f"{detail}; the same command {what}")
 
 
 def best_metrics(epochs: Epochs | None) -> dict[str, float]:

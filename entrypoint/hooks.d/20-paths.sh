@@ -8,9 +8,11 @@ workspace_problem() {
     local probe
     if [ ! -d "$WORKSPACE" ]; then
         echo "$WORKSPACE does not exist; mount a folder there: -v ./workspace:/workspace"
-    elif ! probe=$(mktemp "$WORKSPACE/.writable.XXXXXX" 2>/dev/null); then
+    elif ! probe=$(mktemp "$WORKSPACE/.writable.XXXXXX" 2>&1); then
         if awk -v path="$WORKSPACE" '$5 == path && $6 ~ /^ro(,|$)/ {found = 1} END {exit !found}' /proc/self/mountinfo; then
             echo "the workspace is mounted read-only; mount it without :ro"
+        elif [ "$(stat -c %u "$WORKSPACE" 2>/dev/null)" = "$(id -u)" ] || [[ $probe == *"No space"* ]]; then
+            echo "the workspace can't be written: ${probe##*: }" # a full disk, a limit of processes
         else
             echo "the workspace belongs to UID $(stat -c %u "$WORKSPACE") and this container runs as UID $(id -u);" \
                 "fix it on the host: scripts/init, or sudo chown -R $(id -u):$(id -g) ${WORKSPACE_ON_HOST:-./workspace}"

@@ -8,6 +8,30 @@ from pathlib import Path
 import pytest
 
 from tests.container.engine import GROUP, OWNER, STACK, Engine, Project, command, project
+from tests.container.faults import ORDER, Faults, find_row, table
+
+FAULTS = pytest.StashKey[Faults]()
+
+
+@pytest.fixture(scope="session")
+def faults(request: pytest.FixtureRequest) -> Faults:
+    """Collects the rows of the table of faults; the end of the session prints them."""
+    return request.config.stash.setdefault(FAULTS, Faults())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the table, and write it where DIAG_FAULTS_FILE says (scripts/faults)."""
+    told = config.stash.get(FAULTS, None)
+    if told is None or not told.rows:
+        return
+    terminalreporter.section("faults")
+    terminalreporter.write(table(told))
+    target = os.environ.get("DIAG_FAULTS_FILE")
+    if target:
+        page = Path(target).read_text(encoding="utf-8")
+        head, mark, old = page.partition("<!-- table -->\n")
+        before = {fault: row for fault in ORDER if (row := find_row(old, fault))}
+        Path(target).write_text(head + mark + table(Faults({**before, **told.rows})), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

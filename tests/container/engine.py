@@ -47,6 +47,12 @@ def docker(*args: str, timeout: float = 120) -> str:
     return command("docker", *args, timeout=timeout, check=True).out.strip()
 
 
+def base_image() -> tuple[str, ...]:
+    """The base image that this machine has, if it is not the Dockerfile's."""
+    base = os.environ.get("BASE_IMAGE")
+    return ("--build-arg", f"BASE_IMAGE={base}") if base else ()
+
+
 @dataclass
 class Container:
     """A started container; `engine` removes it in the end."""

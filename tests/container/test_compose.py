@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tests.container.engine import GROUP, OWNER, Engine, Project, docker
+from tests.container.faults import Faults
 
 pytestmark = pytest.mark.container
+NO_SUMMARY = "none can be written"
 COMPUTE = ("train", "smoke", "check", "shell", "jupyter", "ssh", "lab")
 
 
@@ -109,7 +111,7 @@ def test_exit_code_of_up_without_arguments_passes_through(clone: Project) -> Non
 
 
 def test_a_workspace_of_somebody_else_is_one_clear_line(
-    engine: Engine, tmp_path_factory: pytest.TempPathFactory
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory, faults: Faults
 ) -> None:
     folder = tmp_path_factory.mktemp("foreign")
     folder.chmod(0o755)
@@ -119,11 +121,20 @@ def test_a_workspace_of_somebody_else_is_one_clear_line(
         f"error: the workspace belongs to UID {os.getuid()} and this container runs as UID 4711; "
         "fix it on the host: scripts/init, or sudo chown -R 4711:4712 ./workspace\n"
     )
+    faults.add("workspace of another user", "--user", 2, NO_SUMMARY, done.err.partition("; ")[0], ["nothing was begun"])
 
 
-def test_a_read_only_workspace_is_one_clear_line(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_read_only_workspace_is_one_clear_line(
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory, faults: Faults
+) -> None:
     folder = tmp_path_factory.mktemp("readonly")
     folder.chmod(0o777)
     for name in ("train", "smoke", "jupyter", "tensorboard", "ssh", "lab"):
         done = engine.run("-v", f"{folder}:/workspace:ro", args=(name,))
         assert (done.code, done.err) == (2, "error: the workspace is mounted read-only; mount it without :ro\n")
+    faults.add("workspace read-only", ":ro", 2, NO_SUMMARY, done.err.strip(), ["nothing was begun"])
+
+
+def test_a_full_workspace_is_one_clear_line(engine: Engine) -> None:
+    done = engine.run("--tmpfs", "/workspace:size=1m,nr_inodes=1,mode=1777", args=("train",))
+    assert (done.code, done.err) == (2, "error: the workspace can't be written: No space left on device\n")

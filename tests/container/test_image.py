@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.container.engine import ROOT, STACK, Engine, command, docker, project
+from tests.container.engine import ROOT, STACK, Engine, base_image, command, docker, project
 from tests.container.layers import files
 
 pytestmark = pytest.mark.container
@@ -79,8 +79,39 @@ def test_no_layer_holds_a_secret(engine: Engine) -> None:
     assert bad == []
 
 
-def test_small_enough_and_no_setuid_shell_tools(engine: Engine) -> None:
-    assert int(docker("image", "inspect", "-f", "{{.Size}}", engine.image)) < 6.5e9
+BUDGET_BYTES = 5.5e9
+"""Upper limit of the image, uncompressed; `scripts/image_table` shows what is in it."""
+
+
+def test_the_image_keeps_to_its_budget(engine: Engine) -> None:
+    assert int(docker("image", "inspect", "-f", "{{.Size}}", engine.image)) <= BUDGET_BYTES
+    table = command("scripts/image_table", engine.image)
+    assert table.code == 0, table.err
+    sizes = dict(re.findall(r"^\| ([\w ]+?) (?:\| [\w.]+ )?\| ([\d.]+) \|$", table.out, re.MULTILINE))
+    assert float(sizes["torch"]) > 500 and float(sizes["code"]) < 10, table.out
+    # What was left out stays out: only torch.compile uses it.
+    assert engine.run(args=("python", "-c", "import triton")).code == 1
+
+
+FOREIGN = r"lib(cuda|mlx5|rdmacm|ibverbs|ucs|ucp|pmix|fabric|oshmem|mpi)\.so\.\d+"
+"""Libraries that only the host's driver or a cluster's fabric brings; what wants them is loaded only there."""
+
+
+def test_no_library_lacks_another_one(engine: Engine) -> None:
+    """A lib that was deleted too much would show up on a GPU only, where no test runs: so ask the linker for all."""
+    script = (
+        "cd /opt/venv/lib/python3.11/site-packages; find . -name '*.so*' -type f | tee /dev/stderr | xargs -d '\\n' "
+        "ldd 2>/dev/null | sed -n 's/^\\t\\(\\S*\\) => not found$/\\1/p' | sort -u"
+    )
+    done = engine.run(args=("bash", "-c", script))
+    present = {Path(line).name for line in done.err.splitlines()}
+    assert {"libtorch_cuda.so", "libcudnn_graph.so.9"} <= present
+    lack = [name for name in done.out.split() if name not in present and not re.fullmatch(FOREIGN, name)]
+    assert lack == []
+    assert "libcuda.so.1" in done.out  # the question was one that can be answered with "not found"
+
+
+def test_no_tools_that_a_running_container_should_not_have(engine: Engine) -> None:
     assert engine.run(args=("bash", "-c", "command -v sudo gcc git pip || true")).out == ""
 
 
@@ -108,15 +139,14 @@ def test_a_change_of_code_rebuilds_in_seconds(engine: Engine, tmp_path: Path) ->
         (tmp_path / "diag/added.py").write_text("ANSWER = 42\n")
         begun = time.monotonic()
         tag = "yolo-diag:test-rebuild"
-        secret = ("--secret", "id=ca,src=/dev/null")
-        done = clone.call(
-            "docker", "build", "-t", tag, "--build-arg", "UV_NO_CACHE=1", "--build-arg", f"STACK={STACK}", *secret, "."
-        )
+        options = ("--build-arg", "UV_NO_CACHE=1", "--build-arg", f"STACK={STACK}", *base_image())
+        done = clone.call("docker", "build", "-t", tag, *options, "--secret", "id=ca,src=/dev/null", ".")
         seconds = time.monotonic() - begun
     try:
         assert done.code == 0, done.err
         assert re.search(r"uv pip sync[^\n]*\n#\d+ CACHED", done.err), done.err
         assert command("docker", "run", "--rm", tag, "python", "-c", "import diag.added").code == 0
-        assert seconds < 30
+        # 2 s on two cores; a busy machine gets more, yet less than anything but the code would take
+        assert seconds < 15
     finally:
         command("docker", "rmi", tag)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.container.engine import OWNER, ROOT, Container, Engine, Project, docker
+from tests.container.engine import OWNER, Container, Engine, Project, docker
+from tests.container.faults import Faults, kept, only_run
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
 TINY = ("imgsz=96", "batch=8", "device=cpu", "plots=False")
@@ -26,26 +27,6 @@ def wait_for_file(workspace: Path, pattern: str, container: Container, timeout: 
         assert container.inspect("{{.State.Running}}") == "true", container.logs()
         time.sleep(0.3)
     return found[0]
-
-
-def test_a_run_leaves_its_summary_and_tries_no_connection(
-    engine: Engine, workspace: Path, as_owner: tuple[str, ...]
-) -> None:
-    audit = ("-v", f"{ROOT}/tests/container/audit:/audit:ro", "-e", "PYTHONPATH=/audit", "-e", "OFFLINE=1")
-    # Plots on: they are what asks for fonts.
-    args = ("train", "epochs=1", "imgsz=96", "batch=8", "plots=True")
-    done = engine.run("-v", f"{workspace}:/workspace", *audit, *as_owner, args=args)
-    assert done.code == 0, done.out + done.err
-    told = summary(workspace)
-    assert told["verdict"] in {"pass", "warn"}
-    assert told["exit_cause"]["kind"] == "finished"
-    assert {name: told[name]["status"] for name in ("data", "smoke", "train", "report")} == dict.fromkeys(
-        ("data", "smoke", "train", "report"), "pass"
-    )
-    owners = {path.lstat().st_uid for path in workspace.rglob("*")}
-    assert owners == {OWNER}
-    attempts = workspace / "attempts.txt"
-    assert not attempts.exists(), attempts.read_text()
 
 
 def test_up_train_on_a_fresh_clone(clone: Project) -> None:
@@ -69,7 +50,9 @@ def test_up_train_says_that_nvml_sees_a_gpu_and_cuda_does_not_work(clone: Projec
     assert "gpu.visible" in (clone.folder / "workspace/health/latest.md").read_text()
 
 
-def test_sigterm_ends_with_143_and_a_checkpoint(engine: Engine, workspace: Path, as_owner: tuple[str, ...]) -> None:
+def test_sigterm_ends_with_143_and_a_checkpoint(
+    engine: Engine, workspace: Path, as_owner: tuple[str, ...], faults: Faults
+) -> None:
     container = engine.start("-v", f"{workspace}:/workspace", *as_owner, args=(*TRAIN_ONLY, "epochs=100"))
     wait_for_file(workspace, "runs/*/ultralytics/weights/last.pt", container)
     health = "/app/entrypoint/healthcheck.sh"
@@ -80,33 +63,45 @@ def test_sigterm_ends_with_143_and_a_checkpoint(engine: Engine, workspace: Path,
     assert container.wait().code == 143
     told = summary(workspace)
     assert (told["exit_cause"]["kind"], told["exit_cause"]["signal"]) == ("stopped", "SIGTERM")
+    left = kept(only_run(workspace))
+    assert {"finished epochs", "last.pt", "summary", "report"} <= set(left)
+    faults.add("stop (SIGTERM)", "docker stop", 143, "stopped", told["exit_cause"]["detail"], left)
 
 
-def test_a_kill_for_memory_is_told_as_one(engine: Engine, workspace: Path, as_owner: tuple[str, ...]) -> None:
+def test_a_kill_for_memory_is_told_as_one(
+    engine: Engine, workspace: Path, as_owner: tuple[str, ...], faults: Faults
+) -> None:
     limits = ("--memory", "500m", "--memory-swap", "500m")
     done = engine.run("-v", f"{workspace}:/workspace", *limits, *as_owner, args=(*TRAIN_ONLY, "epochs=2", "imgsz=640"))
     assert done.code == 1, done.out + done.err
     cause = summary(workspace)["exit_cause"]
     assert cause["kind"] == "ram_oom", cause
+    faults.add("memory limit", "--memory", done.code, cause["kind"], cause["detail"], kept(only_run(workspace)))
 
 
-def test_a_full_disk_is_told_as_one(engine: Engine, workspace: Path, as_owner: tuple[str, ...]) -> None:
+def test_a_full_disk_is_told_as_one(engine: Engine, workspace: Path, as_owner: tuple[str, ...], faults: Faults) -> None:
     full = ("--mount", "type=tmpfs,destination=/workspace/runs,tmpfs-size=20m,tmpfs-mode=1777")
     done = engine.run("-v", f"{workspace}:/workspace", *full, *as_owner, args=(*TRAIN_ONLY, "epochs=2"))
     cause = summary(workspace)["exit_cause"]
     assert (done.code, cause["kind"]) == (1, "disk_full"), (cause, done.out + done.err)
+    # The runs' disk went with its container; the summary lies beside it.
+    faults.add("disk full", "a tmpfs of 20 MB at runs/", done.code, cause["kind"], cause["detail"], ["summary"])
 
 
 def test_a_killed_container_is_found_out_by_the_next_one(
-    engine: Engine, workspace: Path, as_owner: tuple[str, ...]
+    engine: Engine, workspace: Path, as_owner: tuple[str, ...], faults: Faults
 ) -> None:
     container = engine.start("-v", f"{workspace}:/workspace", *as_owner, args=(*TRAIN_ONLY, "epochs=100", "name=lost"))
-    wait_for_file(workspace, "runs/lost/ultralytics", container)
+    wait_for_file(workspace, "runs/lost/ultralytics/weights/best.pt", container)
     docker("kill", container.name)
+    code = container.wait().code
     assert summary(workspace)["exit_cause"]["kind"] == "running"
     engine.run("-v", f"{workspace}:/workspace", *as_owner, args=("train", "no_such_argument=1"))
     lost = json.loads((workspace / "runs/lost/health.json").read_text())
-    assert (lost["verdict"], lost["exit_cause"]["kind"]) == ("fail", "killed")
+    assert (code, lost["verdict"], lost["exit_cause"]["kind"]) == (137, "fail", "killed")
+    left = kept(workspace / "runs/lost")
+    assert {"finished epochs", "last.pt", "summary"} <= set(left)
+    faults.add("container killed", "docker kill", code, "killed", lost["exit_cause"]["detail"], left)
 
 
 def test_a_killed_container_goes_on_with_its_run(engine: Engine, workspace: Path, as_owner: tuple[str, ...]) -> None:

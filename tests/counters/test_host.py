@@ -10,7 +10,7 @@ from diag.counters.gpus import Gpus
 from diag.counters.host import Host
 from diag.counters.proc import CHILDREN_EVERY, Tree, read_process
 from tests.fakes.nvml import FakeNvml
-from tests.fakes.scenarios import A100, GIB, Fails, Scenario
+from tests.fakes.scenarios import A100, GIB, LOST, Fails, Scenario
 
 V1 = "\n".join(
     f"3{n} 23 0:2{n} / /sys/fs/cgroup/{name} rw - cgroup cgroup rw,{name}"
@@ -186,3 +186,19 @@ def test_gpu_values_and_what_a_gpu_does_not_support(fake_nvml: Callable[[Scenari
     assert "nvmlDeviceGetTemperature" in fake.asked  # an error may pass
     assert "nvmlDeviceGetPcieThroughput" not in fake.asked
     assert gpus.facts()[0]["memory_total_bytes"] == 80 * GIB
+
+
+def test_a_gpu_that_is_lost_is_told_once_and_not_asked_again(fake_nvml: Callable[[Scenario], FakeNvml]) -> None:
+    import pynvml
+
+    fake = fake_nvml(A100)
+    pynvml.nvmlInit()
+    gpus = Gpus(pynvml)
+    assert "gpu0_temperature_c" in gpus.look()
+    assert gpus.lost == []
+    fake.scenario = A100.gpu(**{"*": Fails(LOST)})
+    assert gpus.look() == {}
+    assert [(lost["gpu"], lost["said"]) for lost in gpus.lost] == [(0, "NVMLError_GpuIsLost: GPU is lost")]
+    fake.asked.clear()
+    assert gpus.look() == {}
+    assert (fake.asked, len(gpus.lost)) == ([], 1)

@@ -1,6 +1,7 @@
 """The demo set is the same bytes everywhere, and its labels lie on its shapes."""
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from PIL import Image
 from diag.dataset.audit import audit
 from diag.dataset.demo import COUNTS, HEIGHT, WIDTH, make_demo
 from diag.dataset.resolve import resolve
+from diag.dataset.view import make_view
 
 DIGESTS = {
     "detect": "61c91128a1a54027e201d63ca0dcc9b84ecd72812a0a8a1c40a316bcde75086f",
@@ -57,3 +59,22 @@ def test_it_is_not_drawn_again(demo: tuple[str, Path]) -> None:
     before = yaml.stat().st_mtime_ns
     assert make_demo(yaml.parent, task) == yaml
     assert yaml.stat().st_mtime_ns == before
+
+
+def test_two_trainings_may_draw_it_and_link_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diag.dataset.demo.COUNTS", {"train": 3, "val": 2})
+    folder = tmp_path / "datasets/demo"
+
+    def draw_and_link(_: int) -> Path:
+        return make_view(
+            resolve(str(make_demo(folder)), "detect", cwd=tmp_path, datasets_dir=tmp_path), tmp_path / "views"
+        )
+
+    with ThreadPoolExecutor(6) as pool:
+        made = set(pool.map(draw_and_link, range(6)))
+    assert len(made) == 1
+    assert len(list((folder / "images/train").iterdir())) == 3
+    # Nothing half-made is left, neither of the set nor of the links.
+    assert [path.name for path in folder.parent.iterdir()] == ["demo"]
+    links = [path for path in (tmp_path / "views").rglob("*") if path.is_symlink()]
+    assert len(links) == 4 and not [path for path in links if path.name.startswith(".")]

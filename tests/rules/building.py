@@ -16,7 +16,7 @@ from diag.model.curves import Curves
 from diag.model.evidence import Dataset, Evidence, Ledger, LoaderStats, Ranks, SaveStats, ValidationStats
 from diag.model.hardware import Baseline
 from diag.model.run import Epoch, Epochs, RunRecord, TrainArgs
-from diag.model.trace import Lap, Stage
+from diag.model.trace import Lap, Mark, Stage
 from diag.stats import step_stats
 
 _RAMP = re.compile(r"(\S+?)(?:>(\S+))? x(\d+)")
@@ -113,14 +113,23 @@ def make_curves(columns: dict[str, Any]) -> Curves | None:
     return curves(Epochs(rows, tuple(values)))
 
 
-def make_counters(seconds: float, series: dict[str, str], gpus: list[dict[str, Any]] | None = None) -> Counters:
-    """Ramps (see make_curves) spread evenly over so many seconds, as counters.jsonl would hold them."""
+def make_counters(
+    seconds: float,
+    series: dict[str, str],
+    gpus: list[dict[str, Any]] | None = None,
+    marks: list[tuple[str, float, dict[str, Any]]] | None = None,
+) -> Counters:
+    """Ramps (see make_curves) spread evenly over so many seconds, as counters.jsonl would hold them.
+
+    `marks` are name, second and values.
+    """
     columns: dict[str, tuple[array[float], array[float]]] = {}
     for name, text in series.items():
         values = ramp(text)
         times = [seconds * i / (len(values) - 1) for i in range(len(values))]
         columns[name] = array("d", times), array("d", values)
-    return summarize(columns, tuple(msgspec.convert(gpu, CountedGpu) for gpu in gpus or ()))
+    told = tuple(Mark(name, int(at * 1e9), values) for name, at, values in marks or ())
+    return summarize(columns, tuple(msgspec.convert(gpu, CountedGpu) for gpu in gpus or ()), told)
 
 
 def ramp(text: str) -> list[float]:

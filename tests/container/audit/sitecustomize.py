@@ -21,3 +21,5 @@ def note(event: str, args: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(note)
+with (LOG.parent / "watched.txt").open("a") as watched:
+    watched.write(f"watching python by {sys.orig_argv[1:4]}\n")
