@@ -181,9 +181,13 @@ def mem_limit(notes: Notes, console: Console | None, tables: Tables | None, *, m
 
     max_share: of the host's memory in use, where a table tells.
     """
-    said = noted(
-        notes, r"Memory cgroup out of memory|memory cgroup|oom_kill [1-9]|memory\.max|limit_in_bytes|CONSTRAINT_MEMCG"
-    )
+    file, none = (
+        r"(?:memory\.max|limit_in_bytes)",
+        r"\W+(?:max\b|9\d{18})",
+    )  # version 1 has the largest integer for "max"
+    said = noted(notes, rf"memory cgroup (?:out of memory|stats)|CONSTRAINT_MEMCG|{file}(?!{none})")
+    if not noted(notes, file + none):  # without a limit, a kill in the group was the whole machine's
+        said += noted(notes, r"oom_kill [1-9]")
     killed = sources(console, ("ram_oom", "killed"))
     used, total = (tables.series("ram_used.*gb"), tables.series("ram_total")) if tables else ((), ())
     if not said or not (killed or any("oom_kill" in s.text for s in said)):

@@ -30,4 +30,4 @@ def test_a_finding_carries_its_link() -> None:
 
 def test_the_image_holds_the_page() -> None:
     assert "!docs/rules.md" in (settings.ROOT / ".dockerignore").read_text().splitlines()
-    assert "COPY docs/rules.md /app/docs/" in (settings.ROOT / "Dockerfile").read_text()
+    assert "COPY docs/rules.md /tree/app/docs/" in (settings.ROOT / "Dockerfile").read_text()
