@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from diag.codec import to_json
     from diag.engine import evaluate
     from diag.errors import EXIT_FAILED, EXIT_OK, InputError
+    from diag.live.state import run_state
     from diag.load import load_runs
     from diag.load.profile import load_profile
     from diag.load.run import ACCEPTED
@@ -64,7 +65,11 @@ def run(args: argparse.Namespace) -> int:
     if len(args.path) > MAX_PATHS:
         raise InputError(f"{len(args.path)} paths are too many to compare; give at most {MAX_PATHS}")
     evidence = load_runs([Path(path) for path in args.path])
-    report = evaluate(evidence, overrides=overrides)
+    state = run_state(Path(args.path[0])) if len(args.path) == 1 else None
+    living = state is not None and state.why == "lock"
+    if living:
+        print("note: this run still trains; what only its end can show is left out (diag watch)", file=sys.stderr)
+    report = evaluate(evidence, overrides=overrides, living=living)
     if args.report:
         write_reports(Path(args.path[0]), report, evidence, lang=args.lang)
     if args.format == "json":

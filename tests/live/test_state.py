@@ -1,5 +1,6 @@
 """Alive or not, and how far: by the lock, the cause, the files' pace."""
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from diag.cli import main
 from diag.live.look import how_far, take_look
 from diag.live.state import run_state
 from diag.load import load_run
@@ -73,6 +75,21 @@ def test_what_only_the_end_shows_is_not_said_of_a_living_run(tmp_path: Path) -> 
     _age(path, 4000)
     ids = {f.id for f in take_look(path, Follower()).report.findings}
     assert "train.incomplete" in ids
+
+
+def test_analyze_leaves_that_out_while_the_run_is_held(
+    growing: Callable[..., Growing], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = growing(epochs=40)
+    run.rows(*[row(n, score=0.01 * n) for n in range(1, 41)])
+
+    def ids() -> set[str]:
+        assert main(["analyze", str(run.path), "--format", "json"]) == 0
+        return {f["id"] for f in json.loads(capsys.readouterr().out)["findings"]}
+
+    assert "train.undertrained" not in ids()
+    run.end("finished")
+    assert "train.undertrained" in ids()
 
 
 def test_progress_and_eta_of_our_run(growing: Callable[..., Growing]) -> None:
