@@ -97,7 +97,7 @@ def summarize(
         rate_times, speeds, grew[plain] = rates(times, values)
         if speeds:
             series[f"{plain}_per_s"] = _series(rate_times, speeds, start, begin, until)
-    return Counters(end - start, series, grew, gpus, marks, lost_lines)
+    return Counters(end - start, series, grew, gpus, marks, lost_lines, steady is not None)
 
 
 class _Joined:

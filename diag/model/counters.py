@@ -50,6 +50,8 @@ class Counters:
     marks: tuple[Mark, ...] = ()
     """`stall`, `resumed`, `stall_abort`, `end`."""
     lost_lines: int = 0
+    steady: bool = True
+    """False when no second epoch was seen: the summaries may hold allocations that every run makes once."""
     file: str = "trace/counters.jsonl"
 
     def trained_on(self, *, min_bytes: int = 256 * 1024**2) -> tuple[CountedGpu, ...]:

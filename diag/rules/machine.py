@@ -37,9 +37,9 @@ def ram_growth(
     min_growth_mib, min_share: a healthy trainer on the CPU moves by tens of MiB (own recordings); the leak of the
     published comparison was 40 MiB a step. min_signal: growth against the scatter around the line.
     min_half: both halves of the time must rise at least half as fast as the whole, so that a plateau is no leak.
-    steep_seconds, steep_points: who keeps tensors of every step needs no minute to be seen. steep_growth_mib,
-    steep_share, steep_half: half a GiB and a third of what was there, about as fast in both halves; the buffers of a
-    healthy start (mosaic: batch x 8 images) are smaller and fill once.
+    steep_seconds, steep_points: who keeps tensors of every step needs no minute, nor a second epoch, to be seen.
+    steep_growth_mib, steep_share, steep_half: half a GiB and a third of what was there, about as fast in both halves;
+    the buffers of a healthy start (mosaic: batch x 8 images) are smaller and fill once.
     """
     candidates = {name: counters.series.get(f"rss_{name}_bytes") for name in ("main", "workers")}
     crew = counters.series.get("workers")
@@ -53,7 +53,7 @@ def ram_growth(
     for name, series in seen.items():
         slope, growth, scatter = _trend(series.points)
         start = series.points[0][1]
-        long = seconds >= min_seconds and len(series.points) >= min_points
+        long = counters.steady and seconds >= min_seconds and len(series.points) >= min_points
         least = max(min_growth_mib * 2**20, min_share * start)
         if not long:
             least = max(steep_growth_mib * 2**20, steep_share * start)
@@ -64,7 +64,7 @@ def ram_growth(
         if slower < (min_half if long else steep_half) * slope:
             continue
         hits.append((growth, name, series, slope, scatter))
-    if not hits and seconds < min_seconds:
+    if not hits and (seconds < min_seconds or not counters.steady):
         return Skip("too_short_for_trend", {"have": seconds, "need": min_seconds})
     if not hits:
         return None

@@ -32,18 +32,8 @@ ORDER = (
     "TensorBoard crashes",
     "two trainings at once",
     "stop (SIGTERM)",
+    "shm too small",
 )
-ELSEWHERE = (
-    (
-        "shm too small",
-        "`--shm-size`",
-        "",
-        "`shm_small`, or `stalled` by the watchdog",
-        "",
-        "tests/record, tests/counters",
-    ),
-)
-"""Rows whose tests lie elsewhere."""
 
 
 @dataclass
@@ -65,7 +55,7 @@ class Faults:
 
 def table(faults: Faults) -> str:
     """The whole table as Markdown."""
-    return "\n".join([_line(HEAD), "|" + " --- |" * len(HEAD), *faults.lines(), *map(_line, ELSEWHERE)]) + "\n"
+    return "\n".join([_line(HEAD), "|" + " --- |" * len(HEAD), *faults.lines()]) + "\n"
 
 
 def find_row(page: str, fault: str) -> tuple[str, ...]:

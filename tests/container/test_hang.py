@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.container.engine import ROOT, Container, Engine
+from tests.container.faults import Faults, kept
 from tests.container.test_train import TINY, summary, wait_for_file
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
@@ -32,7 +33,7 @@ def until_unhealthy(container: Container, *, seconds: float = LIMIT_S) -> None:
 
 
 def test_training_that_hangs_is_told_with_its_stacks_and_ended(
-    engine: Engine, workspace: Path, as_owner: tuple[str, ...]
+    engine: Engine, workspace: Path, as_owner: tuple[str, ...], faults: Faults
 ) -> None:
     # Batches of 614 kB: the first ones fit, then a worker says "unable to allocate shared memory" and nobody goes on.
     args = ("train", "--no-check", "--no-smoke", *TINY, "imgsz=160", "epochs=3")
@@ -60,6 +61,7 @@ def test_training_that_hangs_is_told_with_its_stacks_and_ended(
     assert "unable to allocate shared memory" in told["exit_cause"]["evidence"]
     assert told["findings"][0]["id"] == "mem.shm_small"
     assert "mem.shm_small" in (workspace / "health/latest.md").read_text()
+    faults.add("shm too small", "--shm-size 1m", 1, "stalled", told["exit_cause"]["detail"], kept(run))
 
 
 def test_a_mini_run_that_hangs_in_its_first_fetch_is_ended_with_the_reason(

@@ -208,7 +208,7 @@ def test_a_training_in_the_lab_decides_the_exit_code(
     while "epoch 1/100 batch" not in (told := container.exec(*health)).out:
         assert told.code == 0, told
         time.sleep(1)
-    kill(container, "diag.counters")
+    kill(container, "counters/__main__")
     until = time.monotonic() + 30
     while (told := container.exec(*health)).code == 0:
         assert time.monotonic() < until, told

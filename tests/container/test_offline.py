@@ -47,9 +47,11 @@ def test_check_smoke_and_train_try_no_connection(
     assert not attempts.exists(), attempts.read_text()
     watched = (workspace / "watched.txt").read_text().splitlines()
     pythons = [line for line in watched if line.startswith("watching python")]
-    for part in ("diag', 'pipeline'", "diag.record.bench", "diag.record.launch", "diag.counters"):
+    for part in ("diag', 'pipeline'", "diag.record.bench", "diag.record.launch", "'watch'"):
         assert any(part in line for line in pythons), (part, pythons)
     natives = [line for line in watched if line.startswith("watching libc")]
+    # The counters start without site-packages, so that no hook of Python's sees them.
+    assert any("diag/counters/__main__.py" in line for line in natives), natives
     assert len(natives) >= len(pythons)
     print(f"offline: 0 attempts of {len(pythons)} Python and {len(natives)} processes in all")
 

@@ -2,6 +2,7 @@
 
 import re
 from array import array
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -118,6 +119,8 @@ def make_counters(
     series: dict[str, str],
     gpus: list[dict[str, Any]] | None = None,
     marks: list[tuple[str, float, dict[str, Any]]] | None = None,
+    *,
+    steady: bool = True,
 ) -> Counters:
     """Ramps (see make_curves) spread evenly over so many seconds, as counters.jsonl would hold them.
 
@@ -129,7 +132,8 @@ def make_counters(
         times = [seconds * i / (len(values) - 1) for i in range(len(values))]
         columns[name] = array("d", times), array("d", values)
     told = tuple(Mark(name, int(at * 1e9), values) for name, at, values in marks or ())
-    return summarize(columns, tuple(msgspec.convert(gpu, CountedGpu) for gpu in gpus or ()), told)
+    made = summarize(columns, tuple(msgspec.convert(gpu, CountedGpu) for gpu in gpus or ()), told)
+    return replace(made, steady=steady)
 
 
 def ramp(text: str) -> list[float]:

@@ -12,11 +12,12 @@
 #include <unistd.h>
 
 static void note(const char *file, const char *what, const char *where) {
-    char line[512], name[64] = "";
-    int from = open("/proc/self/comm", O_RDONLY), to = open(file, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    char line[512], name[200] = "";
+    int from = open("/proc/self/cmdline", O_RDONLY), to = open(file, O_WRONLY | O_CREAT | O_APPEND, 0666);
     if (from >= 0) {
         ssize_t n = read(from, name, sizeof name - 1);
-        name[n > 0 ? n - 1 : 0] = 0;
+        for (ssize_t i = 0; i < n; i++)
+            if (!name[i] || name[i] == '\n') name[i] = ' ';
         close(from);
     }
     if (to >= 0) {
