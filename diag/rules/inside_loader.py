@@ -70,7 +70,9 @@ def decode_bound(
     fixes = [*([Fix("smaller_images")] if large or not isinstance(imgsz, int) else []), *_cache(args)]
     fixes += _workers(loader, args, baseline)
     values: dict[str, Value] = {"megapixels": loader.pixels_per_image / 1e6, "imgsz": str(imgsz or "imgsz")}
-    return _hit("decode", steps, loader, fixes or [Fix("faster_cpu")], values)
+    return _hit(
+        "decode", steps, loader, fixes or [Fix("faster_cpu")], values, overlaps=on_cpu(args, baseline) is not True
+    )
 
 
 @rule("speed.augment_bound", Severity.MEDIUM, explained_by=("speed.loader_long_tail",))
@@ -95,7 +97,7 @@ def augment_bound(
     classify = args is not None and args.get("task") == "classify"
     lighter = Fix("lighter_classify", {"auto_augment": None}) if classify else Fix("lighter_augment")
     fixes = [*_workers(loader, args, baseline), lighter]
-    return _hit("augment", steps, loader, fixes, {})
+    return _hit("augment", steps, loader, fixes, {}, overlaps=on_cpu(args, baseline) is not True)
 
 
 @rule("speed.loader_long_tail", Severity.MEDIUM, explained_by=("speed.storage_slow",))
@@ -188,8 +190,10 @@ def _hit(
     values: Mapping[str, Value],
     *,
     high_wait: float = 0.35,
+    overlaps: bool = True,
 ) -> Hit:
-    """A part of the loader as the cause. Severity follows the waiting, as in speed.loader_bound."""
+    """A part of the loader as the cause. Severity follows the waiting, as in speed.loader_bound; `overlaps` is False
+    where the training process loads by itself."""
     wait = steps.share(Stage.DATA_WAIT)
     return Hit(
         values={
@@ -205,7 +209,7 @@ def _hit(
         evidence=(Source(loader.file),),
         confidence=Confidence.HIGH if steps.steady_steps >= 30 else Confidence.MEDIUM,
         headroom=wait * loader.share(part),
-        severity=Severity.HIGH if wait >= high_wait else None,
+        severity=Severity.HIGH if wait >= high_wait else None if overlaps else Severity.INFO,
     )
 
 

@@ -42,7 +42,8 @@ def loader_bound(
 
     max_share: 20 % of the step, the limit that LibreYOLO's profiler, fournex and TraceML's higher level
     use; below it even a perfect loader makes training at most 1.25 times faster.
-    high_share: from 35 % on (1.5 times faster at best) it is high, else medium.
+    high_share: from 35 % on (1.5 times faster at best) it is high, else medium. On the CPU Ultralytics loads in the
+    training process, so nothing can overlap and small models always wait some: below high_share that is info.
     min_steps, sure_steps: a handful of batches is mostly start-up; below 30 confidence is medium.
     """
     if steps.steady_steps < min_steps:
@@ -84,5 +85,5 @@ def loader_bound(
         evidence=(Source(steps.file),),
         confidence=Confidence.HIGH if steps.steady_steps >= sure_steps else Confidence.MEDIUM,
         headroom=wait,
-        severity=Severity.HIGH if wait >= high_share else Severity.MEDIUM,
+        severity=Severity.HIGH if wait >= high_share else Severity.INFO if in_process else Severity.MEDIUM,
     )
