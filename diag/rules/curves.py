@@ -36,6 +36,7 @@ def undertrained(
     short_gain: float = 0.05,
     best_after: float = 0.9,
     noise_factor: float = 2.0,
+    all_found: float = 0.98,
 ) -> Verdict:
     """Still improving when it ended.
 
@@ -44,6 +45,8 @@ def undertrained(
     public runs the healthy ones gained up to 8 % (median 2 %) in their last fifth, those that an expert
     called too short 6 to 54 %; runs of at most short_epochs are medium from short_gain on.
     best_after: the best epoch lies in the last tenth. noise_factor: the gain exceeds two standard errors.
+    all_found: from this mAP50 of every head on only the fit of the outlines still improves, which is info (own
+    recordings of healthy short runs; mAP50 above 0.9 counts as excellent).
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -76,8 +79,13 @@ def undertrained(
         fixes=tuple(fixes),
         evidence=(Source(curves.file, curves.line(curves.best_at)),),
         confidence=Confidence.HIGH if curves.gain >= 2 * min_gain else Confidence.MEDIUM,
-        severity=Severity.MEDIUM if strong else Severity.LOW,
+        severity=Severity.INFO if _all_found(curves, all_found) else Severity.MEDIUM if strong else Severity.LOW,
     )
+
+
+def _all_found(curves: Curves, score: float) -> bool:
+    heads = [values[-1] for head in "BMP" if (values := curves.columns.get(f"metrics/mAP50({head})"))]
+    return bool(heads) and min(heads) >= score
 
 
 @rule("train.overfit", Severity.MEDIUM, explained_by=("data.train_too_small",))
