@@ -4,6 +4,7 @@ import dataclasses
 import fcntl
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -11,6 +12,7 @@ from typing import IO, Any
 from diag import codec
 from diag.errors import InputError
 from diag.model.check import StageResult, Status, worst
+from diag.model.finding import Severity
 from diag.model.run import Attempt, ExitCause, Resumed, RunRecord
 from diag.render.health import markdown
 
@@ -76,7 +78,11 @@ class Health:
         self.write()
 
     def finish(self, cause: ExitCause, findings_verdict: str = "") -> str:
-        """The run is over: set the verdict (pass, warn, fail, unknown) and the exit cause; returns the verdict."""
+        """The run is over: set the verdict (pass, warn, fail, unknown) and the exit cause; returns the verdict.
+
+        findings_verdict: of the stage `analyze`; without it the findings told while training count.
+        """
+        findings_verdict = findings_verdict or _verdict_of(self.document["findings"])
         statuses = [Status(self.document[name]["status"]) for name in STAGES]
         verdict = worst(statuses)
         if cause.kind != "finished":
@@ -113,6 +119,12 @@ class Health:
             if not self._warned:
                 self._warned = True
                 print(f"diag: the health summary {what}; training goes on", file=sys.stderr)
+
+
+def _verdict_of(findings: Sequence[Mapping[str, Any]]) -> str:
+    """What findings in their written form come to, as `Report.verdict` has it; empty if nothing is worse than low."""
+    worst_one = max((Severity(f["severity"]) for f in findings), key=lambda s: s.rank, default=Severity.INFO)
+    return "fail" if worst_one.rank >= Severity.HIGH.rank else "warn" if worst_one is Severity.MEDIUM else ""
 
 
 def hold(run_dir: Path) -> IO[str] | None:
