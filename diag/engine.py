@@ -131,7 +131,7 @@ def _finding(rule: Rule, hit: Hit, fixed: Severity | None) -> Finding:
 
 
 def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str, ...]]) -> tuple[Finding, ...]:
-    """Causes first, by severity, then headroom, then confidence; what a found cause explains comes after them."""
+    """Causes first, by severity, then confidence, then headroom; what a found cause explains comes after them."""
     causes = {id: [c for c in explained_by.get(id, ()) if c in findings] for id in findings}
     effects = {id: tuple(sorted(e for e in findings if id in causes[e])) for id in findings}
 
@@ -139,8 +139,8 @@ def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str
         return (
             bool(causes[finding.id]),
             -finding.severity.rank,
-            -(finding.headroom or 0.0),
             -["low", "medium", "high"].index(finding.confidence),
+            -(finding.headroom or 0.0),
             finding.id,
         )
 

@@ -56,6 +56,8 @@ class Fault:
     command: str = "train"
     env: tuple[tuple[str, str], ...] = ()
     healthy: bool = False
+    fact: bool = False
+    """No fault: it has to be told, not necessarily first, and nothing above low may be blamed."""
 
 
 def _loader_wrong(*but: str) -> tuple[str, ...]:
@@ -123,9 +125,9 @@ FAULTS = (
     Fault("rect", "rect=True", ("train.rect_no_shuffle",), (*RATE, *DATA), (*SPEED, "rect=True")),
     Fault("frozen_scratch", "freeze=10 without pretrained weights", ("train.frozen_untrained",),
           (*RATE, *DATA, "train.converged_ok"), (*SPEED, "freeze=10")),
-    Fault("warmup_bias_lr", "warmup_bias_lr=10 for a fine-tune", ("num.bias_warmup_lr",),
+    Fault("warmup_bias_lr", "warmup_bias_lr=1 (the largest that is allowed) for a fine-tune", ("num.bias_warmup_lr",),
           (*DATA, "train.lr_stuck", "train.lr_too_low", "train.converged_ok"),
-          (*LEARN[:4], "optimizer=SGD", "lr0=0.001", "warmup_epochs=3", "warmup_bias_lr=10", "plots=False",
+          (*LEARN[:4], "optimizer=SGD", "lr0=0.001", "warmup_epochs=3", "warmup_bias_lr=1", "plots=False",
            "model=WEIGHTS")),
     Fault("partial_weights", "weights of another architecture", ("train.partial_transfer",),
           (*RATE, *DATA, "train.converged_ok"), (*LEARN, "model=yolov8n.yaml", "pretrained=WEIGHTS")),
@@ -140,7 +142,7 @@ FAULTS = (
           ("train.incomplete", "train.mixed_runs", "train.resume_fresh_lr", "train.lr_restart", *RATE),
           ("batch=16", "nbs=16", "optimizer=AdamW", "lr0=0.0005", "warmup_bias_lr=0.0005", "warmup_epochs=1",
            "imgsz=96", "epochs=10", "close_mosaic=4", "plots=False", "model=WEIGHTS"),
-          inject="kill=6", command="plain_resume"),
+          inject="kill=6", command="plain_resume", fact=True),
 )  # fmt: skip
 
 _TUNE = ("imgsz=96", "epochs=10", "close_mosaic=4", "plots=False", "model=WEIGHTS")

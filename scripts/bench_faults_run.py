@@ -237,7 +237,9 @@ def verdict(fault: Fault, found: Sequence[tuple[str, str]]) -> dict[str, Any]:
         right, wrong = not loud, loud
     else:
         wrong = [id for id, _ in found if id in (*fault.wrong, *NEVER) or id.startswith("crash:")]
-        right = first in fault.right and not wrong
+        told = any(id in fault.right for id, _ in found)
+        calm = all(severity in {"info", "low"} for _, severity in found)
+        right = (told and calm if fault.fact else first in fault.right) and not wrong
     return {"first": first, "found": found, "forbidden": wrong, "right": right}
 
 

@@ -110,7 +110,7 @@ def val_dominates(
     *,
     max_share: float = 0.40,
     high_share: float = 0.60,
-    min_wall_s: float = 30.0,
+    min_wall_s: float = 15.0,
 ) -> Verdict:
     """Validation takes a large share of the epoch.
 

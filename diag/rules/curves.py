@@ -22,7 +22,11 @@ _STOPPED = (
 )
 
 
-@rule("train.undertrained", Severity.MEDIUM, explained_by=("train.incomplete", "train.es_premature", "train.underfit"))
+@rule(
+    "train.undertrained",
+    Severity.MEDIUM,
+    explained_by=("train.incomplete", "train.es_premature", "train.underfit", "train.partial_transfer"),
+)
 def undertrained(
     curves: Curves,
     args: TrainArgs | None,
