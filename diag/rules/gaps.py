@@ -111,7 +111,13 @@ def plateau(
 
 @rule("train.mask_gap", Severity.MEDIUM, explained_by=("num.seg_nan",))
 def mask_gap(
-    curves: Curves, *, min_epochs: int = 5, medium: float = 0.65, low: float = 0.75, min_box: float = 0.1
+    curves: Curves,
+    args: TrainArgs | None,
+    *,
+    min_epochs: int = 5,
+    medium: float = 0.65,
+    low: float = 0.75,
+    min_box: float = 0.1,
 ) -> Verdict:
     """Mask mAP lies far below box mAP.
 
@@ -119,6 +125,7 @@ def mask_gap(
     0.35. At IoU 0.5 it tells thin shapes (mask50 near box50) from wrong polygons. min_box: a box score that
     means something.
     """
+    finer = () if args and args.get("mask_ratio") == 1 else (Fix("mask_ratio", {"mask_ratio": 1}),)
     return _head(
         curves,
         "M",
@@ -126,7 +133,7 @@ def mask_gap(
         medium=medium,
         low=low,
         min_box=min_box,
-        fixes=(Fix("mask_ratio", {"mask_ratio": 1}), Fix("polygons"), Fix("imgsz")),
+        fixes=(*finer, Fix("polygons"), Fix("imgsz")),
     )
 
 

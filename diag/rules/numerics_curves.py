@@ -37,10 +37,11 @@ def bias_warmup(
     )
     low = min(finite(curves.score[1:warm]), default=math.nan)
     peak = max(finite(curves.bias_lr), default=0.0)
+    bias = max(float(bias), peak)
     at_once = bias >= max(absurd, min_factor * lr) and first <= 0.05 and not from_scratch(args)
     at_once = at_once and args.get("warmup_epochs", 3) != 0
     if at_once:
-        peak = float(bias)
+        peak = bias
     if peak < min_factor * lr or not (at_once or (first > 0.05 and low < (1 - dip) * first)):
         return None
     return Hit(
@@ -127,7 +128,13 @@ def _diverged(curves: Curves, least: float) -> dict[str, Value]:
 @rule(
     "num.divergence_precursor",
     Severity.HIGH,
-    explained_by=("num.lr_too_high", "num.diverged", "num.collapse", "train.close_mosaic_step"),
+    explained_by=(
+        "num.lr_too_high",
+        "num.diverged",
+        "num.collapse",
+        "train.close_mosaic_step",
+        "train.frozen_untrained",
+    ),
 )
 def precursor(
     curves: Curves, args: TrainArgs | None, *, rows: int = 4, growth: float = 1.2, quick_rows: int = 2,
@@ -136,13 +143,13 @@ def precursor(
     """Training losses are growing for the last epochs in a way that ends in NaN.
 
     rows: in each of so many last steps; growth: together. quick_rows, quick_growth: or they doubled within fewer
-    steps: no epoch of the 96 public runs follows such two (the steepest healthy pair has 1.5). A jump at the mosaic
-    switch is one step, not a series.
+    steps, the first epoch left out (a head that has not found anything yet has next to no box loss): no epoch of the 96
+    public runs follows such two (the steepest healthy pair has 1.5). A jump at the mosaic switch is no series.
     """
     losses = finite(curves.train_sum)
-    if len(losses) <= quick_rows:
-        return Skip("too_few_epochs", {"have": len(losses), "need": quick_rows + 1})
-    tail = _rise(losses, rows, growth) or _rise(losses, quick_rows, quick_growth)
+    if len(losses) <= quick_rows + 1:
+        return Skip("too_few_epochs", {"have": len(losses), "need": quick_rows + 2})
+    tail = _rise(losses, rows, growth) or _rise(losses[1:], quick_rows, quick_growth)
     if not tail or not tail[-1] > mean(losses[: -len(tail)][-5:] or [0.0]):
         return None
     return Hit(

@@ -156,6 +156,8 @@ def in_trainer(module: Any) -> None:  # one flat case per fault
                     "_setup_scheduler",
                     after=lambda self, *_, **__: setattr(self.scheduler, "step", lambda *_, **__: None),
                 )
+            case "bias_lr":  # Ultralytics refuses more than 1 as an argument
+                on("on_train_start", lambda trainer: setattr(trainer.args, "warmup_bias_lr", number("bias_lr")))
             case "nan_weights":
                 on("on_train_epoch_start", poison)
             case "kill":
