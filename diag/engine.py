@@ -135,7 +135,7 @@ def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str
     causes = {id: [c for c in explained_by.get(id, ()) if c in findings] for id in findings}
     effects = {id: tuple(sorted(e for e in findings if id in causes[e])) for id in findings}
 
-    def key(finding: Finding) -> tuple[bool, int, float, int, str]:
+    def key(finding: Finding) -> tuple[bool, int, int, float, str]:
         return (
             bool(causes[finding.id]),
             -finding.severity.rank,
