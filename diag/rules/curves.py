@@ -40,7 +40,7 @@ def undertrained(
     short_gain: float = 0.05,
     best_after: float = 0.9,
     noise_factor: float = 2.0,
-    all_found: float = 0.98,
+    all_found: float = 0.97,
 ) -> Verdict:
     """Still improving when it ended.
 

@@ -118,11 +118,13 @@ def mask_gap(
     medium: float = 0.65,
     low: float = 0.75,
     min_box: float = 0.1,
+    all_found: float = 0.95,
 ) -> Verdict:
     """Mask mAP lies far below box mAP.
 
     medium, low: mask over box mAP50-95; public runs of compact objects have 0.85 and more, thin ones (cracks)
-    0.35. At IoU 0.5 it tells thin shapes (mask50 near box50) from wrong polygons. min_box: a box score that
+    0.35. At IoU 0.5 it tells thin shapes (mask50 near box50) from wrong polygons. all_found: from this mask mAP50 on
+    only outlines are coarse, as small objects at a small imgsz always are: info. min_box: a box score that
     means something.
     """
     finer = () if args and args.get("mask_ratio") == 1 else (Fix("mask_ratio", {"mask_ratio": 1}),)
@@ -133,6 +135,7 @@ def mask_gap(
         medium=medium,
         low=low,
         min_box=min_box,
+        all_found=all_found,
         fixes=(*finer, Fix("polygons"), Fix("imgsz")),
     )
 
@@ -159,8 +162,9 @@ def pose_gap(
 
 
 def _head(
-    curves: Curves, head: str, *, min_epochs: int, medium: float, low: float, min_box: float, fixes: tuple[Fix, ...]
-) -> Verdict:
+    curves: Curves, head: str, *, min_epochs: int, medium: float, low: float, min_box: float, fixes: tuple[Fix, ...],
+    all_found: float = math.inf,
+) -> Verdict:  # fmt: skip
     strict, loose = (
         curves.columns.get(f"metrics/mAP50-95({head})", ()),
         curves.columns.get(f"metrics/mAP50({head})", ()),
@@ -172,6 +176,7 @@ def _head(
     box, other = curves.last, mean(strict[-curves.window :])
     if not box > min_box or not other < low * box:
         return None
+    found = bool(loose) and mean(loose[-curves.window :]) >= all_found
     box50 = mean(curves.score50[-curves.window :]) if curves.score50 else math.nan
     half = mean(loose[-curves.window :]) / box50 if loose and box50 > 0 else math.nan
     case = (
@@ -193,5 +198,11 @@ def _head(
         },
         fixes=fixes,
         evidence=(Source(curves.file, curves.line(curves.rows)),),
-        severity=Severity.HIGH if other < 0.55 * box else Severity.MEDIUM if other < medium * box else Severity.LOW,
+        severity=Severity.INFO
+        if found
+        else Severity.HIGH
+        if other < 0.55 * box
+        else Severity.MEDIUM
+        if other < medium * box
+        else Severity.LOW,
     )
