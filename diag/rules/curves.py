@@ -1,6 +1,7 @@
 """train.*: how the curves went on: still rising, over the top, or nowhere."""
 
 import math
+from itertools import pairwise
 
 from diag.model.curves import Curves
 from diag.model.evidence import StepStats
@@ -40,6 +41,8 @@ def undertrained(
     short_gain: float = 0.05,
     best_after: float = 0.9,
     noise_factor: float = 2.0,
+    long_gain: float = 0.10,
+    val_slack: float = 0.02,
     all_found: float = 0.97,
 ) -> Verdict:
     """Still improving when it ended.
@@ -48,11 +51,15 @@ def undertrained(
     min_gain, medium_gain, short_gain: the last fifth still brought so much of the best score. Of 96
     public runs the healthy ones gained up to 8 % (median 2 %) in their last fifth, those that an expert
     called too short 6 to 54 %; runs of at most short_epochs are medium from short_gain on.
-    best_after: the best epoch lies in the last tenth. noise_factor: the gain exceeds two standard errors.
+    best_after: the best epoch, or the best of the smoothed scores (one lucky epoch is no peak), lies in the last
+    tenth. noise_factor: the gain exceeds two standard errors. long_gain: a fifth of a run of at most short_epochs is a
+    handful of epochs; so much more than in its third fifth is a rise, too. val_slack: a validation loss that rises by
+    less leaves a gain of medium_gain standing (objectness and RT-DETR's class loss drift up while scores rise). Of fewer
+    than min_epochs epochs each has to be better than the one before.
     all_found: from this mAP50 of every head on only the fit of the outlines still improves, which is info (own
-    recordings of healthy short runs; mAP50 above 0.9 counts as excellent).
+    recordings of healthy short runs; mAP50 above 0.9 counts as excellent); so is an accuracy with half of that error.
     """
-    if curves.rows < min_epochs:
+    if curves.rows < min_epochs and not _rises_throughout(curves):
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at:
         return Skip("no_score")
@@ -64,15 +71,22 @@ def undertrained(
         return None  # it was still improving because an error ended it: more epochs are no advice
     fifth = max(2, round(curves.rows / 5))
     noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth) if curves.best > 0 else math.inf
-    late = curves.best_at >= best_after * curves.rows
-    if not late or curves.gain < max(min_gain, noise) or curves.val_gain < 0:
+    late = max(curves.best_at, curves.smooth_best_at) >= best_after * curves.rows
+    short = curves.rows <= short_epochs
+    rose = short and curves.gain > 0 and curves.long_gain >= long_gain
+    few = curves.rows < min_epochs
+    if not late or not (curves.gain >= max(min_gain, noise) or rose or few):
         return None
-    strong = curves.gain >= medium_gain or (curves.rows <= short_epochs and curves.gain >= short_gain)
+    if curves.val_gain < (-val_slack if curves.gain >= medium_gain else 0):
+        return None
+    strong = curves.gain >= medium_gain or (short and curves.gain >= short_gain)
+    told = any(v > 0 for v in curves.val_sum[-fifth:])  # a log has no validation losses, YOLOv9 writes zeros
     fixes = [Fix("more_epochs", {"epochs": planned * 3 if strong else planned * 2})]
     if from_scratch(args):
         fixes.append(Fix("pretrained", pretrained(args)))
     return Hit(
         values={
+            "case": "few" if few else "score" if not told else "val" if curves.val_gain < 0 else None,
             "gain": curves.gain,
             "best": curves.best,
             "epoch": curves.epoch(curves.best_at),
@@ -87,7 +101,15 @@ def undertrained(
     )
 
 
+def _rises_throughout(curves: Curves, *, min_epochs: int = 3) -> bool:
+    """Score up and validation loss down from each epoch to the next: what three or four epochs can show."""
+    scores, losses = list(pairwise(curves.score)), list(pairwise(curves.val_sum))
+    return curves.rows >= min_epochs and all(a < b for a, b in scores) and all(a > b for a, b in losses)
+
+
 def _all_found(curves: Curves, score: float) -> bool:
+    if "accuracy" in curves.metric:
+        return curves.last >= 1 - (1 - score) / 2
     heads = [values[-1] for head in "BMP" if (values := curves.columns.get(f"metrics/mAP50({head})"))]
     return bool(heads) and min(heads) >= score
 

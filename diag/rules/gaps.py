@@ -27,6 +27,7 @@ def val_gap(
     max_val_fall: float = 0.4,
     train_fall: float = 0.25,
     max_score: float = 0.7,
+    max_gain: float = 0.10,
 ) -> Verdict:
     """Training losses fall, the validation loss stays far above them and the score does not follow.
 
@@ -36,7 +37,8 @@ def val_gap(
     running statistics of BatchNorm (momentum 0.03) and the average of the weights with which validation works lag
     behind in the first hundreds. min_score: a score that never rose is train.map_stuck or train.not_learning.
     ratio: no healthy one of 96 public runs had more
-    than 1.5; high_ratio: high from there on.
+    than 1.5; high_ratio: high from there on. max_gain: of the last fifth over the third one; a score that still rises so
+    much does follow, whatever the scale of the losses is (the objectness of YOLOv5 on dense small objects).
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -50,6 +52,8 @@ def val_gap(
     start = mean(curves.val_sum[: curves.window])
     fall = 1 - curves.val_last / start if start > 0 else math.nan
     if now < ratio or not fall <= max_val_fall or not curves.train_fall >= train_fall or curves.last >= max_score:
+        return None
+    if curves.long_gain >= max_gain:
         return None
     return Hit(
         values={
@@ -78,12 +82,17 @@ def plateau(
     low_score: float = 0.3,
     fair_score: float = 0.6,
     noise_factor: float = 2.0,
+    slow_gain: float = 0.05,
+    long_gain: float = 0.10,
+    best_after: float = 0.95,
 ) -> Verdict:
     """No improvement for a long time, at a score that is nothing to be content with.
 
     max_gain: of the last fifth over the fifth before, as a share of the best. low_score: below it a flat curve
     is medium, up to fair_score low; a flat curve at a high score has converged. noise_factor: gains within the
-    noise of the score count as none.
+    noise of the score count as none. slow_gain, best_after: a run that is best at its end and gained that much over the
+    third fifth creeps up, which is no standstill; nor is, wherever its best lies, a gain of long_gain. In ten epochs a
+    fifth is two.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -92,6 +101,9 @@ def plateau(
     fifth = max(2, round(curves.rows / 5))
     noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth)
     if curves.gain >= max(max_gain, min(noise, 0.05)) or curves.last >= fair_score or curves.drop > 0.25:
+        return None
+    creeps = curves.smooth_best_at >= best_after * curves.rows and curves.long_gain >= slow_gain
+    if creeps or curves.long_gain >= long_gain:
         return None
     return Hit(
         values={
