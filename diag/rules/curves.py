@@ -2,6 +2,7 @@
 
 import math
 from itertools import pairwise
+from statistics import median
 
 from diag.model.curves import Curves
 from diag.model.evidence import StepStats
@@ -10,6 +11,7 @@ from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import accumulated, from_scratch, pretrained
+from diag.stats import finite, smooth
 
 _STOPPED = (
     "train.incomplete",
@@ -137,7 +139,9 @@ def overfit(
     val_rise over the minimum of the smoothed loss, drop from the smoothed best score by more than
     noise_factor standard errors, minimum and best before the last `before` of the run, train_fall.
     Medium from medium_val_rise with medium_drop, or from large_drop on; below that low. alive: of the best score
-    must be left; overfitting loses a part of it, a network that broke down (num.collapse) all.
+    must be left; overfitting loses a part of it, a network that broke down (num.collapse) all. The drop is that of the
+    median of the last rows where that is less: one bad epoch at the end is no trend. A score that fell below half of
+    its best and regained half of that fall has crashed and recovers, which overfitting does not.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -148,14 +152,17 @@ def overfit(
         return Skip("no_losses")
     if curves.last < alive * curves.smooth_best:
         return None
+    if not curves.smooth_best > 0 or not finite(curves.score[-curves.window :]) or _recovers(curves):
+        return None
+    drop_now = min(curves.drop, 1 - median(finite(curves.score[-curves.window :])) / curves.smooth_best)
     early = curves.smooth_best_at <= before * curves.rows and curves.val_min_at <= before * curves.rows
     falls = not curves.train_fall < train_fall
-    large = curves.drop >= large_drop and rise > 0.005
+    large = drop_now >= large_drop and rise > 0.005
     if not (early and falls and curves.drop > noise_factor * curves.drop_noise):
         return None
-    if not large and (rise < val_rise or curves.drop < drop):
+    if not large and (rise < val_rise or drop_now < drop):
         return None
-    strong = large or (rise >= medium_val_rise and curves.drop >= medium_drop)
+    strong = large or (rise >= medium_val_rise and drop_now >= medium_drop)
     patience = max(10, round(curves.rows * 0.2))
     fixes = [Fix("best_pt"), Fix("stop_early", {"patience": patience}), Fix("more_data")]
     return Hit(
@@ -177,6 +184,13 @@ def overfit(
         confidence=Confidence.HIGH if strong else Confidence.LOW,
         severity=Severity.MEDIUM if strong else Severity.LOW,
     )
+
+
+def _recovers(curves: Curves, *, crash: float = 0.5, regained: float = 0.5) -> bool:
+    smoothed = smooth(curves.score)
+    low = min(finite(smoothed[curves.smooth_best_at - 1 :]), default=curves.smooth_best)
+    fall = curves.smooth_best - low
+    return low < crash * curves.smooth_best and smoothed[-1] - low >= regained * fall
 
 
 @rule(
