@@ -28,7 +28,7 @@ _STOPPED = (
 @rule(
     "train.undertrained",
     Severity.MEDIUM,
-    explained_by=("train.incomplete", "train.es_premature", "train.underfit", "train.partial_transfer"),
+    explained_by=("train.incomplete", "train.es_premature", "train.underfit", "train.partial_transfer", "train.val_gap"),
 )
 def undertrained(
     curves: Curves,

@@ -62,6 +62,14 @@ def planned_epochs(args: TrainArgs | None) -> int | None:
     return epochs if isinstance(epochs, int) and epochs > 0 and not limited else None
 
 
+def all_epochs(curves: Curves, planned: int) -> bool:
+    """The file reaches the last planned epoch: by its rows, or by its epoch numbers where a resume left rows elsewhere.
+
+    Numbers start at 0 in YOLOv5, YOLOv9 and old Ultralytics. A file that begins later does not tell, and is believed.
+    """
+    return curves.rows >= planned or curves.epochs[-1] >= (planned if curves.epochs[0] == 1 else planned - 1)
+
+
 @rule("train.incomplete", Severity.MEDIUM, explained_by=_CAUSES)
 def incomplete(
     curves: Curves, args: TrainArgs, run: RunRecord | None, console: Console | None, log: TrainLog | None
@@ -74,8 +82,7 @@ def incomplete(
         return Skip("still_running")
     if log is not None and curves.file == log.file and log.ended in {"cut", ""}:
         return Skip("excerpt")  # a log that just ends may be a part of one
-    # A resumed file repeats rows, so the file's own last epoch number counts, too.
-    if curves.rows >= planned or curves.epochs[-1] >= planned or stopped_early(curves, args):
+    if all_epochs(curves, planned) or stopped_early(curves, args):
         return None
     if console is not None and console.of("early_stop"):
         return None
@@ -118,7 +125,7 @@ def early_stopped(
         return Skip("no_plan")
     fitness = stopped_early(curves, args)
     said = console.of("early_stop") if console else ()
-    if (planned is None or curves.rows >= planned or not fitness) and not said:
+    if (planned is None or all_epochs(curves, planned) or not fitness) and not said:
         return None
     patience = args.get("patience", 100) if args else None
     best_at = next(
@@ -181,7 +188,7 @@ def converged(
         return Skip("no_score")
     planned = planned_epochs(args)
     said = bool(console and console.of("early_stop"))
-    if planned is not None and curves.rows < planned and not said and not stopped_early(curves, args):
+    if planned is not None and not all_epochs(curves, planned) and not said and not stopped_early(curves, args):
         return None
     limit = short_gain if curves.rows <= short_epochs else max_gain
     if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:

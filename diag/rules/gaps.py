@@ -1,6 +1,7 @@
 """train.*: what the metrics say beside the losses: gaps between heads, splits and thresholds."""
 
 import math
+from statistics import median
 
 from diag.model.curves import Curves
 from diag.model.evidence import StepStats
@@ -8,7 +9,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import accumulated
-from diag.stats import mean
+from diag.stats import finite, mean
 
 _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.collapse", "train.incomplete")
 
@@ -27,7 +28,7 @@ def val_gap(
     max_val_fall: float = 0.4,
     train_fall: float = 0.25,
     max_score: float = 0.7,
-    max_gain: float = 0.10,
+    max_found: float = 0.9,
 ) -> Verdict:
     """Training losses fall, the validation loss stays far above them and the score does not follow.
 
@@ -37,8 +38,9 @@ def val_gap(
     running statistics of BatchNorm (momentum 0.03) and the average of the weights with which validation works lag
     behind in the first hundreds. min_score: a score that never rose is train.map_stuck or train.not_learning.
     ratio: no healthy one of 96 public runs had more
-    than 1.5; high_ratio: high from there on. max_gain: of the last fifth over the third one; a score that still rises so
-    much does follow, whatever the scale of the losses is (the objectness of YOLOv5 on dense small objects).
+    than 1.5; high_ratio: high from there on. max_found: a mAP50 that says that nearly all is found, whatever the scale of
+    the losses is (the objectness of YOLOv5 on dense small objects). The start is a median, since the first validation may
+    be an overflow.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -49,11 +51,12 @@ def val_gap(
     if curves.best < min_score:
         return None
     now = curves.val_last / curves.train_last
-    start = mean(curves.val_sum[: curves.window])
+    first = finite(curves.val_sum[: curves.window])
+    start = median(first) if first else math.nan
     fall = 1 - curves.val_last / start if start > 0 else math.nan
     if now < ratio or not fall <= max_val_fall or not curves.train_fall >= train_fall or curves.last >= max_score:
         return None
-    if curves.long_gain >= max_gain:
+    if "accuracy" not in curves.metric and mean(curves.score50[-curves.window :]) >= max_found:
         return None
     return Hit(
         values={

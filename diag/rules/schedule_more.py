@@ -9,7 +9,7 @@ from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import Tables
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
-from diag.rules.ending import planned_epochs
+from diag.rules.ending import all_epochs, planned_epochs
 from diag.rules.facts import sources
 from diag.rules.warmup import epoch_batches
 from diag.stats import finite
@@ -242,7 +242,7 @@ def not_annealed(
         return Skip("no_plan")
     if (
         len(lrs) < min_epochs
-        or curves.rows >= planned
+        or all_epochs(curves, planned)
         or max(lrs) <= 0
         or (run is not None and run.exit_cause.kind == "running")
     ):
