@@ -106,7 +106,8 @@ def undertrained(
 def _rises_throughout(curves: Curves, *, min_epochs: int = 3) -> bool:
     """Score up and validation loss down from each epoch to the next: what three or four epochs can show."""
     scores, losses = list(pairwise(curves.score)), list(pairwise(curves.val_sum))
-    return curves.rows >= min_epochs and all(a < b for a, b in scores) and all(a > b for a, b in losses)
+    up, down = all(a < b for a, b in scores), bool(losses) and all(a > b for a, b in losses)
+    return curves.rows >= min_epochs and up and down
 
 
 def _all_found(curves: Curves, score: float) -> bool:
