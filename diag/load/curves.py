@@ -123,7 +123,7 @@ def _at(values: Sequence[float], at: int) -> float:
 
 
 def _change(values: Sequence[float], width: int, scale: float, *, back: int = 1) -> float:
-    """Mean of the last `width` values minus that of `width` values `back` widths earlier, over `scale`; 0 if unknown."""
+    """Mean of the last `width` values minus that of `width` values `back` widths earlier, over `scale`; else 0."""
     earlier = values[max(0, len(values) - (back + 1) * width) : len(values) - back * width]
     change = mean(values[-width:]) - mean(earlier) if len(values) > back * width else math.nan
     return change / scale if math.isfinite(change) and scale > 0 else 0.0

@@ -43,12 +43,11 @@ def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
         return None
     rows: list[Epoch] = []
     dropped = 0
-    for number, cells in enumerate(table[1 : _MAX_ROWS + 1], 1):
+    for number, row in enumerate(table[1 : _MAX_ROWS + 1], 1):
+        cells = row if separator == "," else [_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in row]
         if tuple(c.strip() for c in cells) == columns:
             dropped += 1  # a header in the middle: another run was appended
             continue
-        if separator != ",":
-            cells = [_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in cells]
         values = {column: _cell(cell) for column, cell in zip(columns, cells, strict=False)}
         if len(cells) != len(columns) or (
             all(math.isnan(v) for v in values.values()) and "nan" not in str(cells).lower()

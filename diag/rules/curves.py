@@ -1,7 +1,6 @@
 """train.*: how the curves went on: still rising, over the top, or nowhere."""
 
 import math
-from itertools import pairwise
 from statistics import median
 
 from diag.model.curves import Curves
@@ -10,8 +9,9 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
+from diag.rules.curve_facts import recovers, rises_throughout
 from diag.rules.facts import accumulated, from_scratch, pretrained
-from diag.stats import finite, smooth
+from diag.stats import finite
 
 _STOPPED = (
     "train.incomplete",
@@ -28,7 +28,13 @@ _STOPPED = (
 @rule(
     "train.undertrained",
     Severity.MEDIUM,
-    explained_by=("train.incomplete", "train.es_premature", "train.underfit", "train.partial_transfer", "train.val_gap"),
+    explained_by=(
+        "train.incomplete",
+        "train.es_premature",
+        "train.underfit",
+        "train.partial_transfer",
+        "train.val_gap",
+    ),
 )
 def undertrained(
     curves: Curves,
@@ -56,12 +62,12 @@ def undertrained(
     best_after: the best epoch, or the best of the smoothed scores (one lucky epoch is no peak), lies in the last
     tenth. noise_factor: the gain exceeds two standard errors. long_gain: a fifth of a run of at most short_epochs is a
     handful of epochs; so much more than in its third fifth is a rise, too. val_slack: a validation loss that rises by
-    less leaves a gain of medium_gain standing (objectness and RT-DETR's class loss drift up while scores rise). Of fewer
-    than min_epochs epochs each has to be better than the one before.
+    less leaves a gain of medium_gain standing (objectness and RT-DETR's class loss drift up while scores rise). Of
+    fewer than min_epochs epochs each has to be better than the one before.
     all_found: from this mAP50 of every head on only the fit of the outlines still improves, which is info (own
     recordings of healthy short runs; mAP50 above 0.9 counts as excellent); so is an accuracy with half of that error.
     """
-    if curves.rows < min_epochs and not _rises_throughout(curves):
+    if curves.rows < min_epochs and not rises_throughout(curves):
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at:
         return Skip("no_score")
@@ -101,13 +107,6 @@ def undertrained(
         confidence=Confidence.HIGH if curves.gain >= 2 * min_gain else Confidence.MEDIUM,
         severity=Severity.INFO if _all_found(curves, all_found) else Severity.MEDIUM if strong else Severity.LOW,
     )
-
-
-def _rises_throughout(curves: Curves, *, min_epochs: int = 3) -> bool:
-    """Score up and validation loss down from each epoch to the next: what three or four epochs can show."""
-    scores, losses = list(pairwise(curves.score)), list(pairwise(curves.val_sum))
-    up, down = all(a < b for a, b in scores), bool(losses) and all(a > b for a, b in losses)
-    return curves.rows >= min_epochs and up and down
 
 
 def _all_found(curves: Curves, score: float) -> bool:
@@ -153,7 +152,7 @@ def overfit(
         return Skip("no_losses")
     if curves.last < alive * curves.smooth_best:
         return None
-    if not curves.smooth_best > 0 or not finite(curves.score[-curves.window :]) or _recovers(curves):
+    if not curves.smooth_best > 0 or not finite(curves.score[-curves.window :]) or recovers(curves):
         return None
     drop_now = min(curves.drop, 1 - median(finite(curves.score[-curves.window :])) / curves.smooth_best)
     early = curves.smooth_best_at <= before * curves.rows and curves.val_min_at <= before * curves.rows
@@ -185,13 +184,6 @@ def overfit(
         confidence=Confidence.HIGH if strong else Confidence.LOW,
         severity=Severity.MEDIUM if strong else Severity.LOW,
     )
-
-
-def _recovers(curves: Curves, *, crash: float = 0.5, regained: float = 0.5) -> bool:
-    smoothed = smooth(curves.score)
-    low = min(finite(smoothed[curves.smooth_best_at - 1 :]), default=curves.smooth_best)
-    fall = curves.smooth_best - low
-    return low < crash * curves.smooth_best and smoothed[-1] - low >= regained * fall
 
 
 @rule(

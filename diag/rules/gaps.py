@@ -37,10 +37,9 @@ def val_gap(
     train_fall or more, and the score ended below max_score. min_steps: optimizer steps, where they are known; the
     running statistics of BatchNorm (momentum 0.03) and the average of the weights with which validation works lag
     behind in the first hundreds. min_score: a score that never rose is train.map_stuck or train.not_learning.
-    ratio: no healthy one of 96 public runs had more
-    than 1.5; high_ratio: high from there on. max_found: a mAP50 that says that nearly all is found, whatever the scale of
-    the losses is (the objectness of YOLOv5 on dense small objects). The start is a median, since the first validation may
-    be an overflow.
+    ratio: no healthy one of 96 public runs had more than 1.5; high_ratio: high from there on. max_found: a mAP50 that
+    says that nearly all is found, whatever the scale of the losses is (the objectness of YOLOv5 on dense small
+    objects). The start is a median, since the first validation may be an overflow.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})

@@ -20,10 +20,10 @@ _ROWS = 4
 def epoch_batches(curves: Curves, args: TrainArgs | None, *, crooked: float = 0.01) -> int | None:
     """Batches in an epoch, from the learning rates of a warm-up of five epochs or more; None where they do not tell.
 
-    At the end of epoch e (from 0) the rate is lr0 * schedule(e) * ((e + 1) * nb - 1) / nw (ultralytics/engine/trainer.py,
-    train.py of YOLOv5 and YOLOv9). Divided by the schedule that is a line, and its slope over (slope - first value) is nb,
-    whatever lr0 and nw are (at least 100 iterations, 1000 before YOLOv5 6.2). The schedule, linear or cosine, is the one
-    that makes the better line; one that is off by more than `crooked` of the highest rate tells nothing.
+    At the end of epoch e (from 0) the rate is lr0 * schedule(e) * ((e + 1) * nb - 1) / nw (trainer.py of Ultralytics,
+    train.py of YOLOv5 and YOLOv9). Divided by the schedule that is a line, and its slope over (slope - first value) is
+    nb, whatever lr0 and nw are (at least 100 iterations, 1000 before YOLOv5 6.2). The schedule, linear or cosine, is
+    the one that makes the better line; one that is off by more than `crooked` of the highest rate tells nothing.
     """
     planned, lrf = planned_epochs(args), args.get("lrf", 0.01) if args else None
     rows = _warm_rows(curves)
