@@ -175,7 +175,7 @@ def resume_fresh_lr(
     recovered = curves.rows > rows and curves.last > scores[0]
     return Hit(
         values={
-            "case": "before" if before else None,
+            "case": "recovered" if recovered else "before" if before else None,
             "first": scores[0],
             "low": low,
             "lr": max(lrs),
