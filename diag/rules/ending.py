@@ -178,9 +178,10 @@ def converged(
 
     max_drop: nine of ten healthy public runs end within 3.4 % of their best. max_gain, short_epochs,
     short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
-    score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy. max_noise: a score
-    that swings as train.oscillation calls medium ends near its best by chance only. min_head: mAP50 of masks or
-    keypoints against that of the boxes; below it that head has learned nothing.
+    score is common (up to 8 % in the healthy runs), and of no matter where the score is best at its end. A rate that
+    still rises in the last row has not come out of warm-up: nothing has converged. min_score: a low score is not called
+    healthy. max_noise: a score that swings as train.oscillation calls medium ends near its best by chance only.
+    min_head: mAP50 of masks or keypoints against that of the boxes; below it that head has learned nothing.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -193,7 +194,10 @@ def converged(
     limit = short_gain if curves.rows <= short_epochs else max_gain
     if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:
         return None
-    if curves.val_rise > max_val_rise or curves.noise / curves.best >= max_noise:
+    to_the_end = curves.smooth_best_at >= 0.9 * curves.rows
+    if (curves.val_rise > max_val_rise and not to_the_end) or curves.noise / curves.best >= max_noise:
+        return None
+    if curves.lr and curves.lr[-1] == max(curves.lr) > 1.5 * curves.lr[0]:
         return None
     ends = {head: curves.columns.get(f"metrics/mAP50({head})", (math.nan,))[-1] for head in "BMP"}
     if any(ends[head] < min_head * ends["B"] for head in "MP"):

@@ -39,7 +39,8 @@ def val_gap(
     behind in the first hundreds. min_score: a score that never rose is train.map_stuck or train.not_learning.
     ratio: no healthy one of 96 public runs had more than 1.5; high_ratio: high from there on. max_found: a mAP50 that
     says that nearly all is found, whatever the scale of the losses is (the objectness of YOLOv5 on dense small
-    objects). The start is a median, since the first validation may be an overflow.
+    objects). The start is a median, since the first validation may be an overflow; where one of the last is, the
+    validation says nothing about the fit.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -47,7 +48,7 @@ def val_gap(
         return Skip("no_losses")
     if steps is not None and (done := steps.steps / accumulated(args)) < min_steps:
         return Skip("too_few_updates", {"have": round(done), "need": min_steps})
-    if curves.best < min_score:
+    if curves.best < min_score or not all(map(math.isfinite, curves.val_sum[-curves.window :])):
         return None
     now = curves.val_last / curves.train_last
     first = finite(curves.val_sum[: curves.window])
