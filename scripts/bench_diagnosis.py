@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import csv
 import json
 import os
 import shutil
@@ -21,6 +22,8 @@ from diag.model.finding import Report  # noqa: E402
 
 BENCH = Path(os.environ.get("DIAG_BENCH") or ROOT.parent / "shared" / "bench")
 UNSEEN = ROOT / "tests" / "cases_unseen"
+PUBLIC = ROOT / "tests" / "data" / "runs_public.tsv"
+_BULK = ("*.pt", "*.jpg", "*.jpeg", "*.png", "*.onnx", "events.out.*")
 UNSEEN_ROWS = (
     ("unseen, text", "u*"),
     ("unseen, curves", "v*"),
@@ -40,11 +43,11 @@ class Score:
     wrong: tuple[str, ...] = ()
 
 
-def judge(folder: Path) -> Report | None:
-    """The report on a copy of the inputs at a neutral path; None if nothing could be read."""
+def judge(folder: Path, *, without: tuple[str, ...] = ()) -> Report | None:
+    """The report on a copy of the inputs, but for files named `without`, at a neutral path; None if unreadable."""
     with tempfile.TemporaryDirectory() as neutral:
         copy = Path(neutral) / "input"
-        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("expected.json"))
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("expected.json", *without))
         with contextlib.suppress(InputError):
             return evaluate(load_run(copy))
     return None
@@ -81,12 +84,34 @@ def cases(folder: Path, pattern: str = "*") -> Score:
 
 def runs(folder: Path) -> tuple[Score, Score]:
     """Primaries of the unambiguous runs, and quiet healthy runs."""
-    labels: dict[str, Any] = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
+    return score_runs(folder, json.loads((folder / "labels.json").read_text(encoding="utf-8")))
+
+
+def public_runs(copies: Path) -> list[tuple[str, Score]]:
+    """The same for the listed public runs, by batch; `copies` holds checkouts as OWNER/NAME. Absent ones are told."""
+    batches: dict[str, dict[str, Any]] = {}
+    with PUBLIC.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            findings = [{"id": row["primary"]}, *({"id": other} for other in row["others"].split())]
+            label = {"primary": row["primary"], "findings": findings, "ambiguous": row["ambiguous"] == "yes"}
+            batches.setdefault(row["batch"], {})[f"{row['repository']}/{row['path']}"] = label
+    rows = []
+    for batch, labels in batches.items():
+        here = {name: label for name, label in labels.items() if (copies / name / "results.csv").is_file()}
+        primaries, healthy = score_runs(copies, here, without=_BULK)
+        absent = tuple(f"{name}: no copy" for name in labels if name not in here)
+        primaries.missed += absent
+        rows += [(f"{batch}, primary", primaries), (f"{batch}, quiet", healthy)]
+    return rows
+
+
+def score_runs(folder: Path, labels: dict[str, Any], *, without: tuple[str, ...] = ()) -> tuple[Score, Score]:
+    """Primaries and quiet healthy runs of labelled folders below this one."""
     primaries, healthy = Score(), Score()
     for name, label in labels.items():
         if label["ambiguous"]:
             continue
-        report = judge(folder / name)
+        report = judge(folder / name, without=without)
         found = report.findings if report else ()
         primaries.total += 1
         if label["primary"] in {f.id for f in found}:
@@ -121,23 +146,26 @@ def main() -> int:
     parser.add_argument("bench", nargs="?", type=Path, default=BENCH, help="folder with cases/ and runs/")
     parser.add_argument("--cases", type=Path, metavar="DIR", help="only the cases of this folder")
     parser.add_argument("--unseen", action="store_true", help="only the cases of tests/cases_unseen")
+    parser.add_argument("--public", type=Path, metavar="COPIES", help="only the runs of tests/data/runs_public.tsv")
     given = parser.parse_args()
     bench: Path = given.bench
     rows: list[tuple[str, Score]] = []
-    if given.cases:
+    if given.public:
+        rows = public_runs(given.public)
+    elif given.cases:
         rows = [("cases", cases(given.cases))]
     elif not given.unseen and not (bench / "cases").is_dir():
         print("bench not run: no ../shared")
     elif not given.unseen:
         rows = [("cases", cases(bench / "cases"))]
-    if not given.cases and not given.unseen and (bench / "runs" / "labels.json").is_file():
+    if not given.public and not given.cases and not given.unseen and (bench / "runs" / "labels.json").is_file():
         primaries, healthy = runs(bench / "runs")
         rows += [
             ("runs, primary", primaries),
             ("healthy, quiet", healthy),
             ("logs read", logs(bench / "runs" / "_console_only")),
         ]
-    if not given.cases:
+    if not given.public and not given.cases:
         rows += [(name, cases(UNSEEN, pattern)) for name, pattern in UNSEEN_ROWS if any(UNSEEN.glob(pattern))]
     print(f"{'':16}{'reached':>8}{'of':>5}{'wrong':>7}")
     for name, score in rows:

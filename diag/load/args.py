@@ -34,7 +34,10 @@ def parse_args(text: str) -> dict[str, Any]:
         data = _lines(text)
     if not isinstance(data, dict) or not data:
         raise UnreadableError("holds no `name: value` lines")
-    return {_V5_NAMES.get(str(name), str(name)): _number(value) for name, value in data.items()}
+    named = {str(name): _number(value) for name, value in data.items()}
+    # YOLOv5's own name wins: forks put an unused `batch: -1` beside the real `batch_size: 16`.
+    own = {name: value for name, value in named.items() if name not in _V5_NAMES}
+    return own | {_V5_NAMES[name]: value for name, value in named.items() if name in _V5_NAMES}
 
 
 def _number(value: object) -> object:

@@ -72,6 +72,7 @@ def curves(epochs: Epochs | None) -> Curves | None:
         columns={n: _column(rows, n) for n in names if n.startswith("metrics/")},
         clock=_column(rows, "time") if "time" in names else (),
         bias_lr=_bias_lr(rows, names),
+        long_gain=_change(score, fifth, _at(score, best_at), back=2),
         repeated=sum(1 for a, b in pairwise(epochs.rows) if b.epoch <= a.epoch and len(chains) == 1),
     )
 
@@ -121,9 +122,10 @@ def _at(values: Sequence[float], at: int) -> float:
     return values[at - 1] if at else math.nan
 
 
-def _change(values: Sequence[float], width: int, scale: float) -> float:
-    """Mean of the last `width` values minus that of the `width` before, over `scale`; 0 where unknown."""
-    change = mean(values[-width:]) - mean(values[-2 * width : -width]) if len(values) > width else math.nan
+def _change(values: Sequence[float], width: int, scale: float, *, back: int = 1) -> float:
+    """Mean of the last `width` values minus that of `width` values `back` widths earlier, over `scale`; else 0."""
+    earlier = values[max(0, len(values) - (back + 1) * width) : len(values) - back * width]
+    change = mean(values[-width:]) - mean(earlier) if len(values) > back * width else math.nan
     return change / scale if math.isfinite(change) and scale > 0 else 0.0
 
 

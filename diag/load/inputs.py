@@ -81,7 +81,8 @@ def _named(path: Path) -> Path:
     with path.open("rb") as file:
         head = file.read(4096)
     first = head.splitlines()[0] if head.strip() else b""
-    csv = first.count(b",") >= 2 and any(w in head for w in (b"train/", b"metrics/", b"t_s", b"wall_s"))
+    wide = max(map(first.count, (b",", b";", b"\t"))) >= 2
+    csv = wide and any(w in head for w in (b"train/", b"metrics/", b"t_s", b"wall_s"))
     jsonl = first.startswith(b'{"k"')
     return path.rename(path.with_name(f"stdin{'.csv' if csv else '.jsonl' if jsonl else '.log'}"))
 

@@ -9,6 +9,7 @@ from diag.load.read import UnreadableError, bounded, read_text
 from diag.model.run import Epoch, Epochs
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
+_DECIMAL_COMMA = re.compile(r"^(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)$")
 _MAX_ROWS = 1_000_000
 
 
@@ -24,12 +25,15 @@ def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
     """Rows of full width with numbers in them; others are counted in `dropped`. None if this is no results file.
 
     A short row is not a row: YOLOv5-seg appends 13 shifted cells of another table. One odd cell
-    becomes nan, and an unreadable epoch cell takes the number after its predecessor's.
+    becomes nan, and an unreadable epoch cell takes the number after its predecessor's. Tables that went through a
+    spreadsheet have semicolons or tabs, and then perhaps decimal commas.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     csv.field_size_limit(1_000_000)
     try:
-        table = [row for row in csv.reader(line.replace("\0", "") for line in lines) if any(c.strip() for c in row)]
+        separator = _separator(next((line for line in lines if line.strip()), ""))
+        reader = csv.reader((line.replace("\0", "") for line in lines), delimiter=separator)
+        table = [row for row in reader if any(c.strip() for c in row)]
     except csv.Error:
         return None
     if not table:
@@ -39,7 +43,8 @@ def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
         return None
     rows: list[Epoch] = []
     dropped = 0
-    for number, cells in enumerate(table[1 : _MAX_ROWS + 1], 1):
+    for number, row in enumerate(table[1 : _MAX_ROWS + 1], 1):
+        cells = row if separator == "," else [_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in row]
         if tuple(c.strip() for c in cells) == columns:
             dropped += 1  # a header in the middle: another run was appended
             continue
@@ -54,6 +59,11 @@ def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
             epoch = rows[-1].epoch + 1 if rows else 1.0
         rows.append(Epoch(number, epoch, values))
     return Epochs(tuple(rows), columns, dropped, name)
+
+
+def _separator(header: str) -> str:
+    """What parts the columns of this header: a comma, unless semicolons or tabs part more of them."""
+    return max((",", ";", "\t"), key=header.count)
 
 
 def _cell(cell: str) -> float:

@@ -64,6 +64,8 @@ class Curves:
     """The `time` column; it restarts when a run is resumed."""
     bias_lr: tuple[float, ...] = ()
     """The learning rate of the biases: the column with the largest first value, where it differs from `lr`."""
+    long_gain: float = 0.0
+    """Mean score of the last fifth minus that of the third fifth, as a share of the best score."""
     repeated: int = 0
     """Rows that a resume replaced: epochs that were trained twice."""
 

@@ -1,6 +1,7 @@
 """train.*: how the curves went on: still rising, over the top, or nowhere."""
 
 import math
+from statistics import median
 
 from diag.model.curves import Curves
 from diag.model.evidence import StepStats
@@ -8,7 +9,9 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
+from diag.rules.curve_facts import recovers, rises_throughout
 from diag.rules.facts import accumulated, from_scratch, pretrained
+from diag.stats import finite
 
 _STOPPED = (
     "train.incomplete",
@@ -25,7 +28,13 @@ _STOPPED = (
 @rule(
     "train.undertrained",
     Severity.MEDIUM,
-    explained_by=("train.incomplete", "train.es_premature", "train.underfit", "train.partial_transfer"),
+    explained_by=(
+        "train.incomplete",
+        "train.es_premature",
+        "train.underfit",
+        "train.partial_transfer",
+        "train.val_gap",
+    ),
 )
 def undertrained(
     curves: Curves,
@@ -40,6 +49,8 @@ def undertrained(
     short_gain: float = 0.05,
     best_after: float = 0.9,
     noise_factor: float = 2.0,
+    long_gain: float = 0.10,
+    val_slack: float = 0.02,
     all_found: float = 0.97,
 ) -> Verdict:
     """Still improving when it ended.
@@ -48,11 +59,15 @@ def undertrained(
     min_gain, medium_gain, short_gain: the last fifth still brought so much of the best score. Of 96
     public runs the healthy ones gained up to 8 % (median 2 %) in their last fifth, those that an expert
     called too short 6 to 54 %; runs of at most short_epochs are medium from short_gain on.
-    best_after: the best epoch lies in the last tenth. noise_factor: the gain exceeds two standard errors.
+    best_after: the best epoch, or the best of the smoothed scores (one lucky epoch is no peak), lies in the last
+    tenth. noise_factor: the gain exceeds two standard errors. long_gain: a fifth of a run of at most short_epochs is a
+    handful of epochs; so much more than in its third fifth is a rise, too. val_slack: a validation loss that rises by
+    less leaves a gain of medium_gain standing (objectness and RT-DETR's class loss drift up while scores rise). Of
+    fewer than min_epochs epochs each has to be better than the one before.
     all_found: from this mAP50 of every head on only the fit of the outlines still improves, which is info (own
-    recordings of healthy short runs; mAP50 above 0.9 counts as excellent).
+    recordings of healthy short runs; mAP50 above 0.9 counts as excellent); so is an accuracy with half of that error.
     """
-    if curves.rows < min_epochs:
+    if curves.rows < min_epochs and not rises_throughout(curves):
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at:
         return Skip("no_score")
@@ -64,15 +79,22 @@ def undertrained(
         return None  # it was still improving because an error ended it: more epochs are no advice
     fifth = max(2, round(curves.rows / 5))
     noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth) if curves.best > 0 else math.inf
-    late = curves.best_at >= best_after * curves.rows
-    if not late or curves.gain < max(min_gain, noise) or curves.val_gain < 0:
+    late = max(curves.best_at, curves.smooth_best_at) >= best_after * curves.rows
+    short = curves.rows <= short_epochs
+    rose = short and curves.gain > 0 and curves.long_gain >= long_gain
+    few = curves.rows < min_epochs
+    if not late or not (curves.gain >= max(min_gain, noise) or rose or few):
         return None
-    strong = curves.gain >= medium_gain or (curves.rows <= short_epochs and curves.gain >= short_gain)
+    if curves.val_gain < (-val_slack if curves.gain >= medium_gain else 0):
+        return None
+    strong = curves.gain >= medium_gain or (short and curves.gain >= short_gain)
+    told = any(v > 0 for v in curves.val_sum[-fifth:])  # a log has no validation losses, YOLOv9 writes zeros
     fixes = [Fix("more_epochs", {"epochs": planned * 3 if strong else planned * 2})]
     if from_scratch(args):
         fixes.append(Fix("pretrained", pretrained(args)))
     return Hit(
         values={
+            "case": "few" if few else "score" if not told else "val" if curves.val_gain < 0 else None,
             "gain": curves.gain,
             "best": curves.best,
             "epoch": curves.epoch(curves.best_at),
@@ -88,6 +110,8 @@ def undertrained(
 
 
 def _all_found(curves: Curves, score: float) -> bool:
+    if "accuracy" in curves.metric:
+        return curves.last >= 1 - (1 - score) / 2
     heads = [values[-1] for head in "BMP" if (values := curves.columns.get(f"metrics/mAP50({head})"))]
     return bool(heads) and min(heads) >= score
 
@@ -115,7 +139,9 @@ def overfit(
     val_rise over the minimum of the smoothed loss, drop from the smoothed best score by more than
     noise_factor standard errors, minimum and best before the last `before` of the run, train_fall.
     Medium from medium_val_rise with medium_drop, or from large_drop on; below that low. alive: of the best score
-    must be left; overfitting loses a part of it, a network that broke down (num.collapse) all.
+    must be left; overfitting loses a part of it, a network that broke down (num.collapse) all. The drop is that of the
+    median of the last rows where that is less: one bad epoch at the end is no trend. A score that fell below half of
+    its best and regained half of that fall has crashed and recovers, which overfitting does not.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -126,14 +152,17 @@ def overfit(
         return Skip("no_losses")
     if curves.last < alive * curves.smooth_best:
         return None
+    if not curves.smooth_best > 0 or not finite(curves.score[-curves.window :]) or recovers(curves):
+        return None
+    drop_now = min(curves.drop, 1 - median(finite(curves.score[-curves.window :])) / curves.smooth_best)
     early = curves.smooth_best_at <= before * curves.rows and curves.val_min_at <= before * curves.rows
     falls = not curves.train_fall < train_fall
-    large = curves.drop >= large_drop and rise > 0.005
+    large = drop_now >= large_drop and rise > 0.005
     if not (early and falls and curves.drop > noise_factor * curves.drop_noise):
         return None
-    if not large and (rise < val_rise or curves.drop < drop):
+    if not large and (rise < val_rise or drop_now < drop):
         return None
-    strong = large or (rise >= medium_val_rise and curves.drop >= medium_drop)
+    strong = large or (rise >= medium_val_rise and drop_now >= medium_drop)
     patience = max(10, round(curves.rows * 0.2))
     fixes = [Fix("best_pt"), Fix("stop_early", {"patience": patience}), Fix("more_data")]
     return Hit(

@@ -62,6 +62,14 @@ def planned_epochs(args: TrainArgs | None) -> int | None:
     return epochs if isinstance(epochs, int) and epochs > 0 and not limited else None
 
 
+def all_epochs(curves: Curves, planned: int) -> bool:
+    """The file reaches the last planned epoch: by its rows, or by its epoch numbers where a resume left rows elsewhere.
+
+    Numbers start at 0 in YOLOv5, YOLOv9 and old Ultralytics. A file that begins later does not tell, and is believed.
+    """
+    return curves.rows >= planned or curves.epochs[-1] >= (planned if curves.epochs[0] == 1 else planned - 1)
+
+
 @rule("train.incomplete", Severity.MEDIUM, explained_by=_CAUSES)
 def incomplete(
     curves: Curves, args: TrainArgs, run: RunRecord | None, console: Console | None, log: TrainLog | None
@@ -74,8 +82,7 @@ def incomplete(
         return Skip("still_running")
     if log is not None and curves.file == log.file and log.ended in {"cut", ""}:
         return Skip("excerpt")  # a log that just ends may be a part of one
-    # A resumed file repeats rows, so the file's own last epoch number counts, too.
-    if curves.rows >= planned or curves.epochs[-1] >= planned or stopped_early(curves, args):
+    if all_epochs(curves, planned) or stopped_early(curves, args):
         return None
     if console is not None and console.of("early_stop"):
         return None
@@ -119,7 +126,7 @@ def early_stopped(
         return Skip("no_plan")
     fitness = stopped_early(curves, args)
     said = console.of("early_stop") if console else ()
-    if (planned is None or curves.rows >= planned or not fitness) and not said:
+    if (planned is None or all_epochs(curves, planned) or not fitness) and not said:
         return None
     patience = args.get("patience", 100) if args else None
     best_at = next(
@@ -172,9 +179,10 @@ def converged(
 
     max_drop: nine of ten healthy public runs end within 3.4 % of their best. max_gain, short_epochs,
     short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
-    score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy. max_noise: a score
-    that swings as train.oscillation calls medium ends near its best by chance only. min_head: mAP50 of masks or
-    keypoints against that of the boxes; below it that head has learned nothing.
+    score is common (up to 8 % in the healthy runs), and of no matter where the score is best at its end. A rate that
+    still rises in the last row has not come out of warm-up: nothing has converged. min_score: a low score is not called
+    healthy. max_noise: a score that swings as train.oscillation calls medium ends near its best by chance only.
+    min_head: mAP50 of masks or keypoints against that of the boxes; below it that head has learned nothing.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -182,12 +190,15 @@ def converged(
         return Skip("no_score")
     planned = planned_epochs(args)
     said = bool(console and console.of("early_stop"))
-    if planned is not None and curves.rows < planned and not said and not stopped_early(curves, args):
+    if planned is not None and not all_epochs(curves, planned) and not said and not stopped_early(curves, args):
         return None
     limit = short_gain if curves.rows <= short_epochs else max_gain
     if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:
         return None
-    if curves.val_rise > max_val_rise or curves.noise / curves.best >= max_noise:
+    to_the_end = curves.smooth_best_at >= 0.9 * curves.rows
+    if (curves.val_rise > max_val_rise and not to_the_end) or curves.noise / curves.best >= max_noise:
+        return None
+    if curves.lr and curves.lr[-1] == max(curves.lr) > 1.5 * curves.lr[0]:
         return None
     ends = {head: curves.columns.get(f"metrics/mAP50({head})", (math.nan,))[-1] for head in "BMP"}
     if any(ends[head] < min_head * ends["B"] for head in "MP"):

@@ -1,6 +1,7 @@
 """train.*: what the metrics say beside the losses: gaps between heads, splits and thresholds."""
 
 import math
+from statistics import median
 
 from diag.model.curves import Curves
 from diag.model.evidence import StepStats
@@ -8,7 +9,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import accumulated
-from diag.stats import mean
+from diag.stats import finite, mean
 
 _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.collapse", "train.incomplete")
 
@@ -27,6 +28,7 @@ def val_gap(
     max_val_fall: float = 0.4,
     train_fall: float = 0.25,
     max_score: float = 0.7,
+    max_found: float = 0.9,
 ) -> Verdict:
     """Training losses fall, the validation loss stays far above them and the score does not follow.
 
@@ -35,8 +37,10 @@ def val_gap(
     train_fall or more, and the score ended below max_score. min_steps: optimizer steps, where they are known; the
     running statistics of BatchNorm (momentum 0.03) and the average of the weights with which validation works lag
     behind in the first hundreds. min_score: a score that never rose is train.map_stuck or train.not_learning.
-    ratio: no healthy one of 96 public runs had more
-    than 1.5; high_ratio: high from there on.
+    ratio: no healthy one of 96 public runs had more than 1.5; high_ratio: high from there on. max_found: a mAP50 that
+    says that nearly all is found, whatever the scale of the losses is (the objectness of YOLOv5 on dense small
+    objects). The start is a median, since the first validation may be an overflow; where one of the last is, the
+    validation says nothing about the fit.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -44,12 +48,15 @@ def val_gap(
         return Skip("no_losses")
     if steps is not None and (done := steps.steps / accumulated(args)) < min_steps:
         return Skip("too_few_updates", {"have": round(done), "need": min_steps})
-    if curves.best < min_score:
+    if curves.best < min_score or not all(map(math.isfinite, curves.val_sum[-curves.window :])):
         return None
     now = curves.val_last / curves.train_last
-    start = mean(curves.val_sum[: curves.window])
+    first = finite(curves.val_sum[: curves.window])
+    start = median(first) if first else math.nan
     fall = 1 - curves.val_last / start if start > 0 else math.nan
     if now < ratio or not fall <= max_val_fall or not curves.train_fall >= train_fall or curves.last >= max_score:
+        return None
+    if "accuracy" not in curves.metric and mean(curves.score50[-curves.window :]) >= max_found:
         return None
     return Hit(
         values={
@@ -78,12 +85,17 @@ def plateau(
     low_score: float = 0.3,
     fair_score: float = 0.6,
     noise_factor: float = 2.0,
+    slow_gain: float = 0.05,
+    long_gain: float = 0.10,
+    best_after: float = 0.95,
 ) -> Verdict:
     """No improvement for a long time, at a score that is nothing to be content with.
 
     max_gain: of the last fifth over the fifth before, as a share of the best. low_score: below it a flat curve
     is medium, up to fair_score low; a flat curve at a high score has converged. noise_factor: gains within the
-    noise of the score count as none.
+    noise of the score count as none. slow_gain, best_after: a run that is best at its end and gained that much over the
+    third fifth creeps up, which is no standstill; nor is, wherever its best lies, a gain of long_gain. In ten epochs a
+    fifth is two.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -92,6 +104,9 @@ def plateau(
     fifth = max(2, round(curves.rows / 5))
     noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth)
     if curves.gain >= max(max_gain, min(noise, 0.05)) or curves.last >= fair_score or curves.drop > 0.25:
+        return None
+    creeps = curves.smooth_best_at >= best_after * curves.rows and curves.long_gain >= slow_gain
+    if creeps or curves.long_gain >= long_gain:
         return None
     return Hit(
         values={

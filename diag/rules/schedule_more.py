@@ -9,8 +9,9 @@ from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import Tables
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
-from diag.rules.ending import planned_epochs
+from diag.rules.ending import all_epochs, planned_epochs
 from diag.rules.facts import sources
+from diag.rules.warmup import epoch_batches
 from diag.stats import finite
 
 _TINY = 1e-7
@@ -153,7 +154,7 @@ def resume_fresh_lr(
 
     yolov5#9331, ultralytics#14359. The weights are a last.pt or best.pt of an earlier run, resume is false, and
     the score of the first rows falls by min_dip from a start above min_start within so many rows; or the tail
-    of the earlier run shows a rate lower by factor.
+    of the earlier run shows a rate lower by factor. A run that ends above its first score has lost time only: low.
     """
     if args is None:
         return Skip("no_evidence", {"missing": "args"})
@@ -171,9 +172,10 @@ def resume_fresh_lr(
     if scores[0] < min_start or dip < min_dip or (before and max(lrs) < factor * before):
         return None
     lr = float(f"{max(lrs) / 10:.1g}")
+    recovered = curves.rows > rows and curves.last > scores[0]
     return Hit(
         values={
-            "case": "before" if before else None,
+            "case": "recovered" if recovered else "before" if before else None,
             "first": scores[0],
             "low": low,
             "lr": max(lrs),
@@ -185,14 +187,16 @@ def resume_fresh_lr(
             Fix("fine_tune", {"lr0": lr, "warmup_bias_lr": lr, "optimizer": "SGD"}),
         ),
         evidence=(Source(curves.file, curves.line(1)), Source(curves.file, curves.line(scores.index(low) + 1))),
+        severity=Severity.LOW if recovered else None,
     )
 
 
-@rule("train.warmup_too_long", Severity.MEDIUM)
+@rule("train.warmup_too_long", Severity.MEDIUM, explained_by=("data.no_labels",))
 def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.25, min_epochs: int = 10) -> Verdict:
     """Warm-up, at least 100 iterations, eats a large part of a short run on a small set.
 
-    The learning rate peaks where warm-up ends: with w epochs of it there are about 100 / w batches in an epoch.
+    The learning rate peaks where warm-up ends. The batches of an epoch are read off its slope where the schedule is
+    known; else w epochs of warm-up mean about 100 / w of them.
     min_share: of the run.
     """
     lrs = finite(curves.lr)
@@ -204,7 +208,7 @@ def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.
     if top < min_share * len(lrs) or top <= asked + 2 or max(lrs) <= 1.5 * lrs[0] or max(lrs) < _TINY:
         return None
     batch = args.get("batch") if args else None
-    per = 100 / top
+    per = epoch_batches(curves, args) or 100 / top
     images = round(per * batch) if isinstance(batch, int) and batch > 0 else None
     return Hit(
         values={
@@ -238,7 +242,7 @@ def not_annealed(
         return Skip("no_plan")
     if (
         len(lrs) < min_epochs
-        or curves.rows >= planned
+        or all_epochs(curves, planned)
         or max(lrs) <= 0
         or (run is not None and run.exit_cause.kind == "running")
     ):

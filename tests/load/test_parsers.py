@@ -40,6 +40,15 @@ def test_dirty_epoch_short_row_inf_and_a_repeated_header() -> None:
     assert epochs.dropped == 2
 
 
+def test_semicolons_and_decimal_commas_of_a_spreadsheet() -> None:
+    epochs = parse_results("epoch;train/box_loss;metrics/mAP50-95(B)\n1;1,25;0,5\n2;1e-05;,75\n")
+    assert epochs is not None
+    assert [row.values["metrics/mAP50-95(B)"] for row in epochs.rows] == [0.5, 0.75]
+    assert [row.values["train/box_loss"] for row in epochs.rows] == [1.25, 1e-05]
+    # in a file with commas a comma is no decimal point: such a row is too wide
+    assert parse_results(HEADER + "1,1,25,0,5\n").dropped == 1  # type: ignore[union-attr]
+
+
 def test_a_resume_continues_and_an_append_is_another_run() -> None:
     def rows(*numbers: int) -> list[Epoch]:
         return [Epoch(i, float(n), {}) for i, n in enumerate(numbers, 1)]
@@ -85,6 +94,9 @@ def test_train_log_lines_of_several_scripts(line: str) -> None:
 def test_args_with_a_broken_tail_are_read_line_by_line() -> None:
     assert parse_args("epochs: 100\nimgsz: [640, 480]\n lr0: 1e-3\non\\runs\\detect\\train26\n")["epochs"] == 100
     assert parse_args("batch_size: 8\nimg_size: [320]\n") == {"batch": 8, "imgsz": [320]}
+    # a fork's opt.yaml has an unused `batch` beside the real one, before or after it
+    assert parse_args("batch_size: 16\nbatch: -1\n") == {"batch": 16}
+    assert parse_args("batch: -1\nbatch_size: 16\n") == {"batch": 16}
     assert parse_args("lr0: 1e-3\nname: 1e\n") == {"lr0": 0.001, "name": "1e"}
     with pytest.raises(UnreadableError):
         parse_args("a: " + "*x " * 200)
