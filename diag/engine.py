@@ -58,6 +58,9 @@ def evaluate(
                     raise TypeError(f"a rule answers Hit, Skip or None, not {type(verdict).__name__}")
         except Exception as error:  # one broken rule must not hide what the others found
             crashed.append(Crash(rule.id, f"{type(error).__name__}: {error}"))
+    for id in _contradicted(findings, rules):
+        passed.append(id)
+        del findings[id]
     explained_by: dict[str, tuple[str, ...]] = {}
     for rule in rules:
         explained_by[rule.finding] = (*explained_by.get(rule.finding, ()), *rule.explained_by)
@@ -69,6 +72,12 @@ def evaluate(
     except Exception as error:
         crashed.append(Crash(step_views.ID, f"{type(error).__name__}: {error}"))
     return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views, _conclusive(evidence))
+
+
+def _contradicted(findings: Mapping[str, Finding], rules: Sequence[Rule]) -> list[str]:
+    """Findings that another finding contradicts, by the `unless` of the rule that made them."""
+    unless = {rule.id: rule.unless for rule in rules}
+    return [id for id, f in findings.items() if any(other in findings for other in unless[f.message])]
 
 
 def _once(
@@ -124,21 +133,29 @@ def _finding(rule: Rule, hit: Hit, fixed: Severity | None) -> Finding:
         severity=fixed or hit.severity or rule.severity,
         confidence=hit.confidence,
         values=hit.values,
-        evidence=hit.evidence,
+        evidence=tuple(dict.fromkeys(hit.evidence)),
         fixes=hit.fixes,
         headroom=hit.headroom,
     )
 
 
 def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str, ...]]) -> tuple[Finding, ...]:
-    """Causes first, by severity, then confidence, then headroom; what a found cause explains comes after them."""
+    """Causes first, by severity, then confidence, then headroom; what a found cause explains comes after them.
+
+    A cause ranks with the worst of what it explains: a low one that killed the run stands above a medium remark.
+    What is no fault (info) keeps its own rank.
+    """
     causes = {id: [c for c in explained_by.get(id, ()) if c in findings] for id in findings}
     effects = {id: tuple(sorted(e for e in findings if id in causes[e])) for id in findings}
+
+    def rank(id: str, seen: tuple[str, ...] = ()) -> int:
+        own = findings[id].severity.rank
+        return max([own, *(rank(e, (*seen, id)) for e in effects[id] if own and e not in seen)])
 
     def key(finding: Finding) -> tuple[bool, int, int, float, str]:
         return (
             bool(causes[finding.id]),
-            -finding.severity.rank,
+            -rank(finding.id),
             -["low", "medium", "high"].index(finding.confidence),
             -(finding.headroom or 0.0),
             finding.id,

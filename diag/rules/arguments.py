@@ -6,9 +6,8 @@ from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
 from diag.model.foreign import DataYaml, Notes, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import from_scratch, pretrained, sources
+from diag.rules.facts import argued, from_scratch, pretrained, sources
 
-_FILE = "args.yaml"
 GAINS = {"box": 7.5, "cls": 0.5, "dfl": 1.5}
 """Ultralytics' defaults; YOLOv5 has other losses and other gains."""
 
@@ -31,18 +30,24 @@ def gains(args: TrainArgs, *, factor: float = 4.0) -> Verdict:
     said = ", ".join(f"{n}={given[n]:g} ({GAINS[n]:g})" for n in sorted(far))
     changes: dict[str, Value] = {n: GAINS[n] for n in sorted(far)}
     return Hit(
-        values={"gains": said, "name": name}, fixes=(Fix("defaults", changes),), evidence=(Source(_FILE, text=said),)
+        values={"gains": said, "name": name}, fixes=(Fix("defaults", changes),), evidence=argued(args, *sorted(far))
     )
 
 
 @rule("train.batch_too_small", Severity.MEDIUM)
 def batch_small(
-    args: TrainArgs, curves: Curves | None, console: Console | None, *, max_batch: int = 2, low_score: float = 0.3
+    args: TrainArgs,
+    curves: Curves | None,
+    log: TrainLog | None,
+    *,
+    max_batch: int = 2,
+    low_score: float = 0.3,
+    full: float = 0.4,
 ) -> Verdict:
     """Batches of one or two images: BatchNorm statistics are noise.
 
     max_batch: per device; nbs accumulates gradients, not statistics. A run that reached low_score all the same
-    is told as low.
+    is told as low. full: from this share of the card on a batch several times as large can't fit, and is no advice.
     """
     batch = args.get("batch")
     if not isinstance(batch, int) or isinstance(batch, bool):
@@ -50,10 +55,12 @@ def batch_small(
     if not 0 < batch <= max_batch:
         return None
     fine = curves is not None and curves.last >= low_score
+    memory = max((e.gpu_mem_g or 0.0 for e in (*log.epochs, *log.parts)), default=0.0) if log else 0.0
+    fits = not (log and log.gpu_mib and memory * 1024 >= full * log.gpu_mib)
     return Hit(
         values={"batch": batch},
-        fixes=(Fix("larger", {"batch": 8}), Fix("smaller_imgsz")),
-        evidence=(Source(_FILE, text=f"batch: {batch}"),),
+        fixes=(*((Fix("larger", {"batch": 8}),) if fits else ()), Fix("smaller_imgsz")),
+        evidence=argued(args, "batch"),
         severity=Severity.LOW if fine else None,
     )
 
@@ -62,19 +69,27 @@ def batch_small(
 def rect(args: TrainArgs | None, console: Console | None, curves: Curves | None, *, good_score: float = 0.3) -> Verdict:
     """rect=True fixes the order of the batches: images are sorted by shape and never shuffled, mosaic is off.
 
-    good_score: large sets bear it (public runs with rect=True reached 0.7); from there on it is a remark.
+    good_score: large sets bear it (public runs with rect=True reached 0.7); from there on it is a remark. RT-DETR and
+    classification do not use the argument (ultralytics/models/rtdetr/train.py passes rect=False to its data set).
     """
     said = sources(console, ("rect_shuffle",))
     on = args is not None and args.get("rect", False) in {True, "True", "true"}
+    if on and args is not None and not said and _ignores_rect(args, curves):
+        return None
     if args is None and console is None:
         return Skip("no_evidence", {"missing": "args, console"})
     if not said and not on:
         return None
     return Hit(
         fixes=(Fix("off", {"rect": False}),),
-        evidence=said or (Source(_FILE, text="rect: true"),),
+        evidence=said or argued(args, "rect"),
         severity=Severity.LOW if curves is not None and curves.last >= good_score else None,
     )
+
+
+def _ignores_rect(args: TrainArgs, curves: Curves | None) -> bool:
+    detr = "detr" in str(args.get("model", "")).lower() or (curves is not None and "giou_loss" in curves.train)
+    return detr or args.get("task") == "classify"
 
 
 @rule("train.frozen_untrained", Severity.HIGH)
@@ -100,7 +115,7 @@ def frozen_untrained(args: TrainArgs, log: TrainLog | None, *, max_share: float 
             "of": of,
         },
         fixes=(Fix("none", {"freeze": None}), Fix("pretrained", pretrained(args))),
-        evidence=(Source(_FILE, text=f"freeze: {freeze}"),),
+        evidence=argued(args, "freeze", "model"),
     )
 
 
@@ -124,7 +139,7 @@ def no_augmentation(
     return Hit(
         values={"case": "images" if images else None, "images": images},
         fixes=(Fix("on", {"mosaic": 1.0, "fliplr": 0.5, "scale": 0.5}),),
-        evidence=(Source(_FILE, text="mosaic: 0"),),
+        evidence=argued(args, "mosaic", "fliplr", "scale"),
     )
 
 
@@ -168,7 +183,7 @@ def map_stuck(
     """
     if curves is not None and curves.rows >= min_epochs and curves.best_at:
         slow = "giou_loss" in curves.train
-        if curves.best >= max_score or curves.train_fall < fall or (slow and curves.rows < late):
+        if curves.best >= max_score or not curves.train_fall >= fall or (slow and curves.rows < late):
             return None
         values: dict[str, Value] = {
             "case": "curve",

@@ -2,7 +2,7 @@
 
 from diag.model.evidence import Console, Ledger, StepStats
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import TrainLog
+from diag.model.foreign import Phases, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import STEP_STAGES, Stage
@@ -83,10 +83,13 @@ def optimizer_bound(
     if share <= max_share:
         return None
     batch = args.get("batch") if args else None
-    fixes = [Fix("larger_batch", {"batch": batch * 2})] if isinstance(batch, int) and batch > 0 else []
     nbs = args.get("nbs", 64) if args else None
-    if isinstance(batch, int) and isinstance(nbs, int) and batch > 0 and batch * 2 > nbs:
-        fixes.append(Fix("accumulate", {"nbs": max(batch * 4, 64)}))
+    fixes = []
+    if isinstance(batch, int) and isinstance(nbs, int) and batch > 0 and nbs > 0:
+        # One optimizer step per max(1, round(nbs / batch)) batches: up to nbs a larger batch saves none.
+        fixes.append(Fix("accumulate", {"nbs": 4 * max(batch, nbs // 2)}))
+        if batch >= nbs:
+            fixes.append(Fix("larger_batch", {"batch": batch * 2}))
     return Hit(
         values={
             "share": share,
@@ -107,6 +110,7 @@ def val_dominates(
     ledger: Ledger | None,
     args: TrainArgs | None,
     log: TrainLog | None,
+    phases: Phases | None,
     *,
     max_share: float = 0.40,
     high_share: float = 0.60,
@@ -134,7 +138,7 @@ def val_dominates(
     return Hit(
         values={"share": share, "val_s": val_s, "train_s": train_s},
         fixes=tuple(fixes),
-        evidence=(Source("trace/rank0.jsonl"),),
+        evidence=(Source(phases.file if phases else "trace/rank0.jsonl"),),
         headroom=share,
         severity=Severity.HIGH if share >= high_share else Severity.MEDIUM,
     )

@@ -8,7 +8,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import accumulated, from_scratch, pretrained
+from diag.rules.facts import accumulated, excerpted, from_scratch, pretrained
 
 _STOPPED = (
     "train.incomplete",
@@ -25,7 +25,14 @@ _STOPPED = (
 @rule(
     "train.undertrained",
     Severity.MEDIUM,
-    explained_by=("train.incomplete", "train.es_premature", "train.underfit", "train.partial_transfer"),
+    explained_by=(
+        "train.incomplete",
+        "train.es_premature",
+        "train.underfit",
+        "train.partial_transfer",
+        "train.converged_ok",
+        "train.lr_too_low",
+    ),
 )
 def undertrained(
     curves: Curves,
@@ -60,6 +67,8 @@ def undertrained(
     planned = planned if isinstance(planned, int) and planned > curves.rows else curves.rows
     if planned > curves.rows and run is not None and run.exit_cause.kind == "running":
         return Skip("still_running")
+    if planned > curves.rows and (excerpt := excerpted(curves, log)):
+        return excerpt
     if log is not None and log.file == curves.file and log.ended == "error" and planned > curves.rows:
         return None  # it was still improving because an error ended it: more epochs are no advice
     fifth = max(2, round(curves.rows / 5))

@@ -98,13 +98,26 @@ def missing_labels(dataset: Dataset | None, log: TrainLog | None, *, max_share: 
 
 @rule("data.too_many_backgrounds", Severity.HIGH, explained_by=("data.no_labels", "data.missing_labels"))
 def too_many_backgrounds(
-    dataset: Dataset | None, log: TrainLog | None, *, max_share: float = 0.33, min_images: int = 20
+    dataset: Dataset | None,
+    log: TrainLog | None,
+    *,
+    max_share: float = 0.33,
+    high_share: float = 0.45,
+    min_images: int = 20,
 ) -> Verdict:
     """A large share of the images is empty.
 
     max_share: about 10 % is advised (Ultralytics' training tips); with half of them empty recall fell
-    from 0.975 to 0.503 in ultralytics#4793. A third is reported. min_images: below that a share says little.
+    from 0.975 to 0.503 in ultralytics#4793. A third is reported, as medium up to high_share. min_images: below that a
+    share says little.
     """
+    found = _backgrounds(dataset, log, max_share, min_images)
+    if isinstance(found, Hit) and isinstance(share := found.values.get("share"), float) and share < high_share:
+        return replace(found, severity=Severity.MEDIUM)
+    return found
+
+
+def _backgrounds(dataset: Dataset | None, log: TrainLog | None, max_share: float, min_images: int) -> Verdict:
     if dataset is None:
         found = scan_share(log, lambda s: s.background, max_share, ("check_empty", "fewer"))
         few = isinstance(found, Hit) and isinstance(n := found.values.get("images"), int) and n < min_images
@@ -176,10 +189,10 @@ def names_invalid(dataset: Dataset | None, data: DataYaml | None) -> Verdict:
     names = dataset.names if dataset else data.names if data else {}
     if data is not None and names and data.nc is not None and data.nc != len(names):
         wrong: Values = {"case": "nc", "nc": data.nc, "count": len(names)}
-        return Hit(values=wrong, fixes=(Fix("names"),), evidence=(Source(file),))
+        return Hit(values=wrong, fixes=(Fix("names"),), evidence=facts.described(data, "nc", "names"))
     if data is not None and not names and data.names_text:
         text: Values = {"case": "text", "text": data.names_text}
-        return Hit(values=text, fixes=(Fix("mapping"),), evidence=(Source(file),))
+        return Hit(values=text, fixes=(Fix("mapping"),), evidence=facts.described(data, "names"))
     if not names:
         return Skip("no_names")
     lower = [name.strip().lower() for name in names.values()]
@@ -201,7 +214,7 @@ def names_invalid(dataset: Dataset | None, data: DataYaml | None) -> Verdict:
     ids = ", ".join(str(i) for i in sorted(names)[:10])
     severity = Severity.MEDIUM if case == "twice" else None
     named: Values = {"case": case, "ids": ids, "twice": ", ".join(twice[:5]), "count": len(names)}
-    evidence = (sources(wrong_nc) if wrong_nc else ()) or (Source(file),)
+    evidence = (sources(wrong_nc) if wrong_nc else ()) or (facts.described(data, "names") if data else (Source(file),))
     return Hit(values=named, fixes=(Fix("names"),), evidence=evidence, severity=severity)
 
 

@@ -1,11 +1,13 @@
 """data.*: faults in label files and in what the loader says of them."""
 
+import re
+
 from diag.model.evidence import Console
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import DataYaml, LabelFiles
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import sources
+from diag.rules.facts import described, sources
 from diag.rules.label_facts import problems
 
 
@@ -77,24 +79,32 @@ def dup_same_bbox(labels: LabelFiles) -> Verdict:
 
 
 @rule("data.mixed_seg_box@foreign", Severity.CRITICAL)
-def mixed_seg_box(labels: LabelFiles | None, console: Console | None) -> Verdict:
-    """Box rows stand among polygon rows: the loader then drops all polygons and treats the set as boxes."""
+def mixed_seg_box(labels: LabelFiles | None, console: Console | None, args: TrainArgs | None) -> Verdict:
+    """Box rows stand among polygon rows: the loader then drops all polygons and treats the set as boxes.
+
+    For the task detect that is what is wanted anyway (ultralytics/data/dataset.py, get_labels: "only boxes will be
+    used"), as long as no single file mixes both: low.
+    """
     said = sources(console, ("mixed_labels",))
     if labels is None and console is None:
         return Skip("no_evidence", {"missing": "labels, console"})
     mixed = labels is not None and labels.box_rows > 0 and labels.polygon_rows > 0 and labels.kpt_rows == 0
     if not said and not mixed:
         return None
+    counts = re.search(r"len\(segments\) = (\d{1,9}), len\(boxes\) = (\d{1,9})", said[0].text) if said else None
+    boxes, polygons = (labels.box_rows, labels.polygon_rows) if labels is not None and mixed else (None, None)
+    if counts and boxes is None:
+        boxes, polygons = int(counts[2]) - int(counts[1]), int(counts[1])
+    detect = args is not None and args.get("task") == "detect" and not (labels and labels.mixed_files)
     return Hit(
         values={
-            "case": "count" if mixed else None,
-            "boxes": labels.box_rows if labels else None,
-            "polygons": labels.polygon_rows if labels else None,
+            "case": "detect" if detect else "count" if boxes is not None else None,
+            "boxes": boxes,
+            "polygons": polygons,
         },
         fixes=(Fix("convert"), Fix("remove")),
         evidence=(*said[:1], *problems(labels, "boxes among")),
-        # A detection training never uses the polygons.
-        severity=Severity.CRITICAL if mixed or said else None,
+        severity=Severity.LOW if detect else None,
     )
 
 
@@ -167,5 +177,5 @@ def flip_idx(data: DataYaml, args: TrainArgs | None) -> Verdict:
     return Hit(
         values={"points": data.kpt_shape[0]},
         fixes=(Fix("add"), Fix("no_flip", {"fliplr": 0.0})),
-        evidence=(Source(data.file),),
+        evidence=described(data, "kpt_shape"),
     )

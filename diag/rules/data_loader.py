@@ -5,7 +5,7 @@ from diag.model.evidence import Console, Dataset
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import DataYaml, LabelFiles, Notes, Tables, TrainLog
 from diag.rules.base import rule
-from diag.rules.facts import noted, sources
+from diag.rules.facts import described, noted, sources
 from diag.rules.label_facts import ignored
 
 _BAD_IMAGE = (
@@ -132,7 +132,7 @@ def val_equals_train(data: DataYaml) -> Verdict:
         or "coco8" in data.root + data.train
     ):
         return None
-    return Hit(values={"path": data.train}, fixes=(Fix("split"),), evidence=(Source(data.file),))
+    return Hit(values={"path": data.train}, fixes=(Fix("split"),), evidence=described(data, "val"))
 
 
 @rule("data.class_imbalance@foreign", Severity.HIGH)

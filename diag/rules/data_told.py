@@ -61,7 +61,7 @@ def class_imbalance(log: TrainLog, *, min_ratio: float = 100.0, few: int = 10, m
             "classes": len(counts), "few": few,
         },
         fixes=(Fix("collect"), Fix("merge"), Fix("per_class")),
-        evidence=(Source(log.file),),
+        evidence=(Source(log.file, log.class_line or None),),
         confidence=Confidence.MEDIUM,
     )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """train.*: how the run ended, and whether that was as planned."""
 
 import math
+import re
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
@@ -8,7 +9,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import sources
+from diag.rules.facts import excerpted, sources
 
 _CAUSES = (
     "mem.gpu_oom",
@@ -23,7 +24,22 @@ _CAUSES = (
     "mem.gpu_oom_dense",
     "env.torchvision_mismatch",
     "env.hung_worker_exit",
+    "num.collapse",
+    "num.diverged",
+    "num.lr_too_high",
+    "hw.xid",
+    "hw.ecc_errors",
+    "hw.mem_limit",
+    "mem.ram_cache_too_big",
+    "mem.low_disk_swap",
+    "mem.pagefile",
+    "mem.pinned_limit",
+    "mem.map_count",
+    "disk.cache_full",
+    "env.nccl_hang_p2p",
+    "env.nccl_timeout_scan",
 )
+"""What ends a run, or makes a person end it."""
 
 
 def stopped_early(curves: Curves, args: TrainArgs | None) -> str:
@@ -72,8 +88,8 @@ def incomplete(
         return Skip("no_plan")
     if run is not None and run.exit_cause.kind == "running" and not run.ended:
         return Skip("still_running")
-    if log is not None and curves.file == log.file and log.ended in {"cut", ""}:
-        return Skip("excerpt")  # a log that just ends may be a part of one
+    if excerpt := excerpted(curves, log):
+        return excerpt
     # A resumed file repeats rows, so the file's own last epoch number counts, too.
     if curves.rows >= planned or curves.epochs[-1] >= planned or stopped_early(curves, args):
         return None
@@ -121,18 +137,23 @@ def early_stopped(
     if (planned is None or curves.rows >= planned or not fitness) and not said:
         return None
     patience = args.get("patience", 100) if args else None
+    words = " ".join(line.text for line in said)
+    best = re.search(r"observed at epoch (\d+)", words)
     best_at = next(
         (at for at in curves.stop_at.get(fitness, ()) if at == curves.rows - (patience or 0)), curves.best_at
     )
+    at = curves.epoch(best_at)
+    known = best is None or int(best[1]) in {at, at + 1}  # an excerpt need not hold the row of the best epoch
+    row = (Source(curves.file, curves.line(best_at)),) if known else ()
     return Hit(
         values={
             "case": "known" if planned and patience else "unknown",
-            "epochs": curves.rows,
+            "epochs": max(curves.rows, curves.epoch(curves.rows)),
             "planned": planned,
-            "best_epoch": curves.epoch(best_at),
+            "best_epoch": at if known or best is None else int(best[1]),
             "patience": patience,
         },
-        evidence=(Source(curves.file, curves.line(best_at)), *sources(console, ("early_stop",), limit=1)),
+        evidence=(*row, *sources(console, ("early_stop",), limit=1)),
     )
 
 
@@ -151,7 +172,19 @@ def mixed_runs(curves: Curves) -> Verdict:
     )
 
 
-@rule("train.converged_ok", Severity.INFO)
+@rule(
+    "train.converged_ok",
+    Severity.INFO,
+    unless=(
+        "train.overfit",
+        "train.val_gap",
+        "train.early_peak",
+        "data.train_val_leak",
+        "num.nan_loss",
+        "num.collapse",
+        "num.diverged",
+    ),
+)
 def converged(
     curves: Curves,
     args: TrainArgs | None,
@@ -166,6 +199,7 @@ def converged(
     min_score: float = 0.3,
     max_noise: float = 0.12,
     min_head: float = 0.1,
+    rising: float = 0.04,
 ) -> Verdict:
     """Converged and healthy: ended as planned, near its best, no longer rising much.
 
@@ -173,7 +207,8 @@ def converged(
     short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
     score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy. max_noise: a score
     that swings as train.oscillation calls medium ends near its best by chance only. min_head: mAP50 of masks or
-    keypoints against that of the boxes; below it that head has learned nothing.
+    keypoints against that of the boxes; below it that head has learned nothing. rising: a last fifth that still brought
+    so much (train.undertrained from there on) is said with it, so that both findings tell one story.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -193,17 +228,19 @@ def converged(
         return None
     return Hit(
         values={
+            "case": "rising" if curves.gain >= rising else None,
             "best": curves.best,
             "last": curves.last,
             "epoch": curves.epoch(curves.best_at),
             "epochs": curves.rows,
+            "gain": curves.gain,
             "metric": curves.metric_name,
         },
         evidence=(Source(curves.file, curves.line(curves.best_at)),),
     )
 
 
-@rule("train.saturated", Severity.INFO)
+@rule("train.saturated", Severity.INFO, explained_by=("data.train_val_leak", "data.val_equals_train"))
 def saturated(curves: Curves, *, min_score: float = 0.95, min_accuracy: float = 0.995) -> Verdict:
     """The score is at its ceiling: more training can't show anything, a harder validation set could.
 

@@ -126,13 +126,24 @@ def autoinstall(console: Console) -> Verdict:
 
 @rule("env.tensorboard_off", Severity.LOW)
 def tensorboard_off(console: Console) -> Verdict:
-    """TensorBoard is off in the Ultralytics settings, so nothing was logged."""
+    """TensorBoard is off in the Ultralytics settings, so nothing was logged.
+
+    Off is the default since April 2025 (ultralytics PR#20213, 8.3.110): there it is a remark. YOLOv5 and
+    YOLOv7 have no such setting. Its line stands between the banner and the first epoch, so both must be in the log.
+    """
     started = sources(console, ("train_start",), limit=1)
     if not started:
         return Skip("not_trained")
     if console.of("tensorboard_on") or console.tensorboard_files:
         return None
-    return Hit(fixes=(Fix("switch_on"),), evidence=started)
+    version = _ULTRALYTICS.search(console.banner)
+    if version is None:
+        return Skip("excerpt") if not console.banner else None
+    default = tuple(int(n) for n in version.groups()) >= (8, 3, 110)
+    return Hit(fixes=(Fix("switch_on"),), evidence=started, severity=Severity.INFO if default else None)
+
+
+_ULTRALYTICS = re.compile(r"Ultralytics\s+(?:YOLO\s?v?)?(\d+)\.(\d+)\.(\d+)")
 
 
 @rule("env.cache_unwritable", Severity.INFO)

@@ -217,7 +217,7 @@ def version_changed(log: TrainLog | None, console: Console | None, peers: Peers 
     return Hit(
         values={"first": log.versions[0], "last": log.versions[-1]},
         fixes=(Fix("pin"),),
-        evidence=(*resumed[:1], Source(log.file)),
+        evidence=(*sources(console, ("banner",), limit=2), *resumed[:1]),
     )
 
 

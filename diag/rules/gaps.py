@@ -5,15 +5,28 @@ import math
 from diag.model.curves import Curves
 from diag.model.evidence import StepStats
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import accumulated
+from diag.rules.facts import accumulated, excerpted
 from diag.stats import mean
 
 _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.collapse", "train.incomplete")
 
 
-@rule("train.val_gap", Severity.MEDIUM, explained_by=("data.train_val_leak", "train.mixed_runs", "train.overfit"))
+@rule(
+    "train.val_gap",
+    Severity.MEDIUM,
+    explained_by=(
+        "data.train_val_leak",
+        "train.mixed_runs",
+        "train.overfit",
+        "num.collapse",
+        "num.diverged",
+        "num.nan_loss",
+        "num.lr_too_high",
+    ),
+)
 def val_gap(
     curves: Curves,
     steps: StepStats | None,
@@ -27,6 +40,7 @@ def val_gap(
     max_val_fall: float = 0.4,
     train_fall: float = 0.25,
     max_score: float = 0.7,
+    low_score: float = 0.4,
 ) -> Verdict:
     """Training losses fall, the validation loss stays far above them and the score does not follow.
 
@@ -36,7 +50,7 @@ def val_gap(
     running statistics of BatchNorm (momentum 0.03) and the average of the weights with which validation works lag
     behind in the first hundreds. min_score: a score that never rose is train.map_stuck or train.not_learning.
     ratio: no healthy one of 96 public runs had more
-    than 1.5; high_ratio: high from there on.
+    than 1.5; high_ratio: high from there on, where the score stayed below low_score as well.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -61,17 +75,28 @@ def val_gap(
         },
         fixes=(Fix("compare_splits"), Fix("augment"), Fix("more_data")),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
-        severity=Severity.HIGH if now >= high_ratio else None,
+        severity=Severity.HIGH if now >= high_ratio and curves.last < low_score else None,
     )
 
 
 @rule(
     "train.plateau",
     Severity.MEDIUM,
-    explained_by=("train.overfit", "train.converged_ok", "train.incomplete", "train.early_peak", *_UNLEARNED),
+    explained_by=(
+        "train.overfit",
+        "train.converged_ok",
+        "train.early_peak",
+        "train.lr_stuck",
+        "train.lr_too_low",
+        "train.frozen_untrained",
+        *_UNLEARNED,
+    ),
+    unless=("train.es_premature",),
 )
 def plateau(
     curves: Curves,
+    args: TrainArgs | None,
+    log: TrainLog | None,
     *,
     min_epochs: int = 10,
     max_gain: float = 0.03,
@@ -89,6 +114,9 @@ def plateau(
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at or curves.best <= 0.02:
         return Skip("no_score")
+    planned = args.get("epochs") if args else max((e.planned for e in log.epochs), default=0) if log else 0
+    if isinstance(planned, int) and planned > curves.rows and (excerpt := excerpted(curves, log)):
+        return excerpt
     fifth = max(2, round(curves.rows / 5))
     noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth)
     if curves.gain >= max(max_gain, min(noise, 0.05)) or curves.last >= fair_score or curves.drop > 0.25:

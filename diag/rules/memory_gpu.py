@@ -175,7 +175,7 @@ def gpu_oom_dense(
             "objects": objects,
             "each": each,
             "most": int(most),
-            "batch": str(batch),
+            "batch": str(batch) if batch is not None else None,
         },
         fixes=(
             Fix("smaller_batch", {"batch": max(1, batch // 4)} if isinstance(batch, int) and batch > 1 else {}),

@@ -176,7 +176,9 @@ def disk_low(notes: Notes | None, console: Console | None, *, full: float = 0.97
 
 
 @rule("hw.mem_limit", Severity.MEDIUM, explained_by=("mem.ram_cache_too_big",))
-def mem_limit(notes: Notes, console: Console | None, tables: Tables | None, *, max_share: float = 0.9) -> Verdict:
+def mem_limit(
+    notes: Notes, console: Console | None, tables: Tables | None, args: TrainArgs | None, *, max_share: float = 0.9
+) -> Verdict:
     """The container's memory limit is smaller than this run needs: killed by the cgroup while the host has memory.
 
     max_share: of the host's memory in use, where a table tells.
@@ -194,7 +196,9 @@ def mem_limit(notes: Notes, console: Console | None, tables: Tables | None, *, m
         return None
     if used and total and median(used) > max_share * max(total):
         return None
-    return Hit(fixes=(Fix("raise_limit"), Fix("fewer_workers", {"workers": 2})), evidence=(*said[:1], *killed[:1]))
+    workers = args.get("workers", 8) if args else 8
+    fewer = (Fix("fewer_workers", {"workers": 2}),) if not isinstance(workers, int) or workers > 2 else ()
+    return Hit(fixes=(Fix("raise_limit"), *fewer), evidence=(*said[:1], *killed[:1]))
 
 
 def _refused(said: Source) -> Hit:

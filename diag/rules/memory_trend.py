@@ -5,22 +5,25 @@ from itertools import pairwise
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
-from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.finding import Fix, Hit, Severity, Skip, Verdict
 from diag.model.foreign import Tables, TrainLog
 from diag.rules.base import rule
-from diag.rules.facts import low_and_high, sources, table_source
+from diag.rules.facts import low_and_high, memory_peak, sources, table_source
 
 _GROWTH = r"^(?:gpu_?)?mem(?:ory)?_?alloc\w*|allocated"
 _HELD = r"gpu_mem(?:_g|_gb|_gib|_mib|_mb)?$|reserved"
 
 
 @rule("mem.gpu_leak", Severity.HIGH)
-def gpu_leak(tables: Tables | None, log: TrainLog | None, *, min_points: int = 8, min_rise: float = 0.15) -> Verdict:
+def gpu_leak(
+    tables: Tables | None, log: TrainLog | None, *, min_points: int = 8, min_rise: float = 0.15, full: float = 0.9
+) -> Verdict:
     """Allocated GPU memory rises steadily for many epochs.
 
     Only memory that is allocated counts where it is told apart from what is reserved; a column of reserved
     memory rises in steps and stays. min_rise: of the last quarter over the first, with a rise in nearly every
-    step of min_points or more.
+    step of min_points or more. full: where the log names the card and what is left of the run would not fill it so far,
+    it is medium: the run gets through.
     """
     allocated = tables.series(_GROWTH) if tables else ()
     held = allocated or (tables.series(_HELD) if tables else ())
@@ -35,8 +38,20 @@ def gpu_leak(tables: Tables | None, log: TrainLog | None, *, min_points: int = 8
     return Hit(
         values={"case": "allocated" if allocated else "held", "rise": last / first - 1, "points": len(held)},
         fixes=(Fix("detach"), Fix("restart", {"resume": True})),
-        evidence=table_source(tables, _GROWTH) or table_source(tables, _HELD) or ((Source(log.file),) if log else ()),
+        severity=Severity.MEDIUM if not tables and log and _fits(log, full) else None,
+        evidence=table_source(tables, _GROWTH) or table_source(tables, _HELD) or ((memory_peak(log),) if log else ()),
     )
+
+
+def _fits(log: TrainLog, full: float) -> bool:
+    """Whether memory that grows as it did stays below this share of the card up to the last planned epoch."""
+    rows = [e for e in log.epochs if e.gpu_mem_g]
+    if len(rows) < 2 or not log.gpu_mib:
+        return False
+    half = rows[len(rows) // 2]
+    slope = ((rows[-1].gpu_mem_g or 0.0) - (half.gpu_mem_g or 0.0)) / max(1, rows[-1].epoch - half.epoch)
+    left = max(0, rows[-1].planned - rows[-1].epoch)
+    return ((rows[-1].gpu_mem_g or 0.0) + slope * left) * 1024 < full * log.gpu_mib
 
 
 @rule("mem.cache_growth_normal", Severity.INFO, explained_by=("mem.gpu_leak",))
@@ -67,7 +82,7 @@ def cache_growth(
         return None
     return Hit(
         values={"first": held[0], "most": max(held)},
-        evidence=table_source(tables, _HELD) or ((Source(log.file),) if log else ()),
+        evidence=table_source(tables, _HELD) or ((memory_peak(log),) if log else ()),
     )
 
 
@@ -121,5 +136,5 @@ def gpu_oom_risk(log: TrainLog, *, min_share: float = 0.95) -> Verdict:
     return Hit(
         values={"share": share, "memory": memory},
         fixes=(Fix("headroom"), Fix("expandable")),
-        evidence=(Source(log.file),),
+        evidence=(memory_peak(log),),
     )

@@ -92,7 +92,7 @@ def lr0_ignored_log(
     )
 
 
-@rule("train.close_mosaic_step", Severity.INFO)
+@rule("train.close_mosaic_step", Severity.INFO, unless=("num.nan_loss", "num.collapse", "num.diverged"))
 def close_mosaic(curves: Curves, args: TrainArgs, *, step: float = 0.05, width: int = 3) -> Verdict:
     """The step in the training loss at epochs - close_mosaic is mosaic being switched off; no fault.
 

@@ -100,7 +100,19 @@ def lr_too_low(
     )
 
 
-@rule("train.lr_schedule_ok", Severity.INFO, explained_by=("train.lr_stuck", "train.lr_restart"))
+@rule(
+    "train.lr_schedule_ok",
+    Severity.INFO,
+    unless=(
+        "train.lr_stuck",
+        "train.lr_restart",
+        "train.lr0_ignored",
+        "train.lr_too_low",
+        "num.lr_too_high",
+        "num.nan_loss",
+        "num.diverged",
+    ),
+)
 def lr_ok(curves: Curves, args: TrainArgs, *, min_epochs: int = 20, end: float = 0.1) -> Verdict:
     """The learning rate rises in warm-up and decays as configured: no fault. end.
 
@@ -193,7 +205,7 @@ def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.
     """Warm-up, at least 100 iterations, eats a large part of a short run on a small set.
 
     The learning rate peaks where warm-up ends: with w epochs of it there are about 100 / w batches in an epoch.
-    min_share: of the run.
+    min_share: of the planned run.
     """
     lrs = finite(curves.lr)
     if len(lrs) < min_epochs:
@@ -201,7 +213,9 @@ def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.
     top = lrs.index(max(lrs)) + 1
     asked = args.get("warmup_epochs", 3.0) if args else 3.0
     asked = float(asked) if isinstance(asked, (int, float)) else 3.0
-    if top < min_share * len(lrs) or top <= asked + 2 or max(lrs) <= 1.5 * lrs[0] or max(lrs) < _TINY:
+    # Of a run that was cut short the warm-up need not be long; one that ended within its warm-up had nothing else.
+    length = len(lrs) if top == len(lrs) else max(len(lrs), planned_epochs(args) or 0)
+    if top < min_share * length or top <= asked + 2 or max(lrs) <= 1.5 * lrs[0] or max(lrs) < _TINY:
         return None
     batch = args.get("batch") if args else None
     per = 100 / top

@@ -9,7 +9,7 @@ from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import gpu_name, noted, on_cpu, ram_cache, table_source
+from diag.rules.facts import argued, gpu_name, noted, on_cpu, ram_cache, table_source
 
 _NO_TENSOR = ("GTX", "MX", "P100", "P40", "P4 ", "K80", "M60", "940", "750")
 
@@ -214,12 +214,23 @@ def amp_off(
         return Skip("gpu_unknown")
     if any(word in name.upper() for word in _NO_TENSOR):
         return None
-    return Hit(
-        values={"gpu": name}, fixes=(Fix("amp", {"amp": True}),), evidence=(Source("args.yaml", text="amp: false"),)
-    )
+    return Hit(values={"gpu": name}, fixes=(Fix("amp", {"amp": True}),), evidence=argued(args, "amp"))
 
 
-@rule("speed.epoch_time", Severity.INFO)
+@rule(
+    "speed.epoch_time",
+    Severity.INFO,
+    explained_by=(
+        "env.torch_cpu",
+        "speed.ram_cache_swapping",
+        "speed.storage_remote",
+        "speed.storage_slow",
+        "speed.sysmem_spill",
+        "speed.tal_cpu_fallback",
+        "speed.cpu_oversubscription",
+        "speed.loader_single_core",
+    ),
+)
 def epoch_time(log: TrainLog, *, min_minutes: float = 30.0) -> Verdict:
     """Where an epoch's time goes by the log's own bars: images, seconds, images per second. min_minutes.
 

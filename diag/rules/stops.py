@@ -62,7 +62,7 @@ def early_spike(
     )
 
 
-@rule("train.es_premature", Severity.MEDIUM, explained_by=("train.es_early_spike",))
+@rule("train.es_premature", Severity.MEDIUM, explained_by=("train.es_early_spike",), unless=("train.overfit",))
 def premature(
     curves: Curves,
     args: TrainArgs,
@@ -126,14 +126,30 @@ def es_saturated(
     )
 
 
-@rule("train.best_not_last", Severity.INFO)
-def best_not_last(curves: Curves, *, min_epochs: int = 10, drop: float = 0.05) -> Verdict:
-    """best.pt is clearly better than last.pt: use best. drop: of the smoothed best score, beyond the noise."""
+@rule(
+    "train.best_not_last",
+    Severity.INFO,
+    explained_by=(
+        "train.overfit",
+        "train.early_peak",
+        "train.oscillation",
+        "num.nan_loss",
+        "num.lr_too_high",
+        "num.collapse",
+        "num.diverged",
+        "data.val_too_small",
+    ),
+)
+def best_not_last(curves: Curves, *, min_epochs: int = 10, drop: float = 0.05, min_score: float = 0.02) -> Verdict:
+    """best.pt is clearly better than last.pt: use best. drop: of the smoothed best score, beyond the noise.
+
+    min_score: below it neither is of use (train.not_learning has the same limit).
+    """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at:
         return Skip("no_score")
-    if curves.drop < max(drop, 2 * curves.drop_noise) or curves.best_at > 0.95 * curves.rows:
+    if curves.drop < max(drop, 2 * curves.drop_noise) or curves.best_at > 0.95 * curves.rows or curves.best < min_score:
         return None
     return Hit(
         values={"best": curves.best, "last": curves.last, "epoch": curves.epoch(curves.best_at)},
