@@ -9,11 +9,15 @@ from typing import Any
 from diag.errors import ConfigError
 from diag.model.evidence import Evidence
 from diag.model.finding import Crash, Finding, Hit, Report, Severity, Skip, Skipped, Verdict
+from diag.model.outcome import Outcome
 from diag.model.views import StepViews
 from diag.rules import broken_plugins, load_rules, step_views
 from diag.rules.base import Rule
 from diag.rules.living import too_early
+from diag.rules.outcome import outcomes
 
+_VERDICT = "train.converged_ok"
+"""Of remarks of the same weight the one on the whole curve comes before those on parts of it."""
 _UNHARMED = {"finished", "running", "stopped"}
 Overrides = Mapping[str, Mapping[str, Any]]
 """Rule id -> threshold name -> value; also `enabled` and `severity`."""
@@ -71,7 +75,14 @@ def evaluate(
         views = _views(evidence, findings, skipped, changes.get(step_views.ID, {}))
     except Exception as error:
         crashed.append(Crash(step_views.ID, f"{type(error).__name__}: {error}"))
-    return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views, _conclusive(evidence))
+    apart: tuple[Outcome, ...] = ()
+    if evidence.peers is not None:
+        each = {n: evaluate(r, overrides=overrides, rules=rules).findings for n, r in evidence.peers.runs.items()}
+        try:
+            apart = outcomes(evidence.peers, each, ordered)
+        except Exception as error:
+            crashed.append(Crash("compare", f"{type(error).__name__}: {error}"))
+    return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views, _conclusive(evidence), apart)
 
 
 def _contradicted(findings: Mapping[str, Finding], rules: Sequence[Rule]) -> list[str]:
@@ -152,12 +163,13 @@ def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str
         own = findings[id].severity.rank
         return max([own, *(rank(e, (*seen, id)) for e in effects[id] if own and e not in seen)])
 
-    def key(finding: Finding) -> tuple[bool, int, int, float, str]:
+    def key(finding: Finding) -> tuple[bool, int, int, float, bool, str]:
         return (
             bool(causes[finding.id]),
             -rank(finding.id),
             -["low", "medium", "high"].index(finding.confidence),
             -(finding.headroom or 0.0),
+            finding.id != _VERDICT,
             finding.id,
         )
 

@@ -4,6 +4,7 @@ The inputs are the cases of tests/data and tests/cases_unseen, each copied to a 
 DIAG_BENCH=DIR also the runs and logs of that bench.
 """
 
+import json
 import math
 import os
 import re
@@ -13,14 +14,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+from diag import settings
+from diag.codec import to_json
 from diag.engine import evaluate
 from diag.load import load_run
 from diag.messages import catalog
 from diag.model.evidence import Evidence
 from diag.model.finding import Finding, Report, Severity
-from diag.render import words
+from diag.render import jsonfile, words
 
 ROOT = Path(__file__).parents[1]
 CASES = sorted(
@@ -115,6 +119,15 @@ def _holds(line: str, text: str) -> bool:
         return True
     said = NUMBER.findall(text)
     return bool(said) and bool({float(n) for n in said} & {float(n) for n in NUMBER.findall(line)})
+
+
+def test_the_report_keeps_its_schema(base: Path) -> None:
+    schema = json.loads((settings.CONFIGS / "report.schema.json").read_text(encoding="utf-8"))
+    check = jsonschema.Draft202012Validator(schema)
+    for case in CASES:
+        _, evidence, report = judged(case, base)
+        document = json.loads(to_json(jsonfile.report_dict(report, evidence)))
+        assert [e.message for e in check.iter_errors(document)] == [], case.name
 
 
 def test_a_text_file_is_cited_with_its_line(base: Path) -> None:
