@@ -151,7 +151,7 @@ def _finding(rule: Rule, hit: Hit, fixed: Severity | None) -> Finding:
 
 
 def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str, ...]]) -> tuple[Finding, ...]:
-    """Causes first, by severity, then confidence, then headroom; what a found cause explains comes after them.
+    """Causes first, by severity, then confidence, headroom and how much they explain; their symptoms come after them.
 
     A cause ranks with the worst of what it explains: a low one that killed the run stands above a medium remark.
     What is no fault (info) keeps its own rank.
@@ -163,12 +163,13 @@ def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str
         own = findings[id].severity.rank
         return max([own, *(rank(e, (*seen, id)) for e in effects[id] if own and e not in seen)])
 
-    def key(finding: Finding) -> tuple[bool, int, int, float, bool, str]:
+    def key(finding: Finding) -> tuple[bool, int, int, float, int, bool, str]:
         return (
             bool(causes[finding.id]),
             -rank(finding.id),
             -["low", "medium", "high"].index(finding.confidence),
             -(finding.headroom or 0.0),
+            -len(effects[finding.id]),
             finding.id != _VERDICT,
             finding.id,
         )

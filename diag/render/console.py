@@ -33,6 +33,7 @@ class _Page:
     def __init__(self, lang: str, color: bool, width: int) -> None:
         self.lang, self.color, self.width = lang, color, width
         self.lines: list[str] = []
+        self.told: set[str] = set()
 
     def render(self, report: Report, evidence: Evidence) -> str:
         verdict = report.verdict
@@ -65,7 +66,7 @@ class _Page:
         self.wrap(told.cause, "   ")
         self.advice(told)
         if number == 1 and (command := advice.command(evidence, finding)):
-            self.wrap(f"{self.ui('try')}: {command}", "   ", "     ")
+            self.lines.append(f"   {self.ui('try')}: {command}")  # whole, so that it can be copied
         for item in compared.shortened(told.evidence, evidence):
             self.lines.append("   " + self.paint(self.cut(f"{self.ui('evidence')}: {item}"), "dim"))
         self.lines.append("   " + self.paint(self.cut(f"{self.ui('more')}: {words.link(finding)}"), "dim"))
@@ -80,6 +81,9 @@ class _Page:
     def explained(self, finding: Finding, report: Report, indent: str) -> None:
         by_id = {f.id: f for f in report.findings}
         for id in finding.explains:
+            if id in self.told:
+                continue  # a symptom of two causes is named under the first
+            self.told.add(id)
             title = words.story(by_id[id], self.lang).title
             self.wrap(f"{self.ui('explains')}: {title} ({id})", indent, indent + "  ")
 
@@ -188,7 +192,9 @@ class _Page:
         self.lines += [self.paint(line, style) if style else line for line in lines]
 
     def cut(self, line: str) -> str:
-        return line if len(line) <= self.width - 3 else line[: self.width - 4] + "…"
+        while _width(line) > self.width - 3:
+            line = line[: min(len(line) - 2, self.width - 4)] + "…"
+        return line
 
     def ui(self, key: str) -> str:
         return text(self.lang, "ui", key)

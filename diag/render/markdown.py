@@ -72,9 +72,11 @@ def _finding(finding: Finding, report: Report, evidence: Evidence, lang: str, *,
         lines += [f"> {text(lang, 'ui', 'evidence')}: {item}  " for item in places]
     lines += ["", f"{text(lang, 'ui', 'more')}: `{words.link(finding)}`"]
     by_id = {f.id: f for f in report.findings}
-    if finding.explains:
+    before = report.findings[: report.findings.index(finding)]  # a symptom of two causes is named under the first
+    symptoms = [id for id in finding.explains if not any(id in f.explains for f in before)]
+    if symptoms:
         lines.append("")
-        for id in finding.explains:
+        for id in symptoms:
             title = words.story(by_id[id], lang, escape=escape).title
             lines.append(f"- {text(lang, 'ui', 'explains')}: {title} (`{id}`)")
     return lines

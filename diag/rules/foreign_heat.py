@@ -179,7 +179,7 @@ def cpu_oversubscription(
             "workers": str(workers) if workers is not None else None,
         },
         fixes=(Fix("workers", {"workers": few}), Fix("threads")),
-        evidence=noted(notes, r"nr_throttled|cpu\.max|cfs_quota")
+        evidence=noted(notes, r"nr_throttled|(?:cpu\.max|cfs_quota_us)\D{0,4}\d|^\d{4,7} \d{4,7}$")
         or (table_source(tables, "throttled|load") if tables else ()),
     )
 

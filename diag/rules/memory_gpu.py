@@ -188,7 +188,7 @@ def gpu_oom_dense(
 @rule(
     "mem.gpu_oom_late",
     Severity.HIGH,
-    explained_by=("mem.gpu_leak", "mem.gpu_oom_dense", "mem.wrong_device", "mem.gpu_oom_val"),
+    explained_by=("mem.gpu_leak", "mem.gpu_oom_dense", "mem.wrong_device", "mem.gpu_oom_val", "mem.fragmentation"),
 )
 def gpu_oom_late(console: Console, log: TrainLog, tables: Tables | None, *, max_trend: float = 0.08) -> Verdict:
     """Out of memory after many steps: memory follows the content of the batch, not the time.

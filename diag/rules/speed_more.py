@@ -118,7 +118,7 @@ def throughput_drop(log: TrainLog, *, min_epochs: int = 8, min_rise: float = 0.3
     if early < 5 or late < early * (1 + min_rise):
         return None
     return Hit(
-        values={"early_s": early, "late_s": late, "rise": late / early - 1},
+        values={"early_s": early, "late_s": late, "rise": late / early - 1, "factor": late / early},
         fixes=(Fix("telemetry"), Fix("memory")),
         evidence=(Source(log.file, log.epochs[-1].line),),
     )
