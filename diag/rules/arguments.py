@@ -46,8 +46,10 @@ def batch_small(
 ) -> Verdict:
     """Batches of one or two images: BatchNorm statistics are noise.
 
-    max_batch: per device; nbs accumulates gradients, not statistics. A run that reached low_score all the same
-    is told as low. full: from this share of the card on a batch several times as large can't fit, and is no advice.
+    max_batch: per device; nbs accumulates gradients, not statistics. A run that reached low_score all the same is
+    told as low. full: from this share of the card on a batch several times as large can't fit, and is no advice.
+    Wu and He, Group Normalization (2018): with BatchNorm the error on ImageNet rises from 24 % at 32 images a GPU
+    to 35 % at 2.
     """
     batch = args.get("batch")
     if not isinstance(batch, int) or isinstance(batch, bool):
@@ -125,7 +127,7 @@ def no_augmentation(
 ) -> Verdict:
     """Augmentation is off on a small data set: mosaic, flips, scale, translation and colour are all 0.
 
-    max_images: in train, where known; large sets bear it.
+    max_images: in train, where known; large sets bear it. The limit is a proposal.
     """
     names = ("mosaic", "fliplr", "flipud", "scale", "translate", "degrees", "hsv_h", "hsv_s", "hsv_v", "mixup")
     given = {n: args.raw[n] for n in names if n in args.raw}
@@ -147,7 +149,7 @@ def no_augmentation(
 def seg_loss(curves: Curves, *, min_epochs: int = 10, factor: float = 2.5, max_fall: float = 0.2) -> Verdict:
     """The mask loss is far above the box loss and hardly falls. factor: over the box loss at the end; max_fall.
 
-    Of its own start.
+    Of its own start. Of 13 public runs the median is 1.5, one had 3.0 and a loss that fell by 6 %.
     """
     seg, box = curves.train.get("seg_loss", ()), curves.train.get("box_loss", ())
     if len(seg) < min_epochs or not box:
@@ -177,9 +179,9 @@ def map_stuck(
 ) -> Verdict:
     """Losses fall but the score stays near 0.
 
-    max_score: mAP50-95 after min_epochs or more epochs with a training loss that fell by this share (fall); or
-    so late an epoch that it should have come. RT-DETR may stay at 0 for 30 epochs and learn then: it is late
-    from there on.
+    max_score: mAP50-95 after min_epochs or more epochs with a training loss that fell by this share (fall); or so
+    late an epoch that it should have come. RT-DETR may stay at 0 for 30 epochs and learn then: it is late from
+    there on. Of 79 public runs of 20 epochs and more, five stayed below max_score, and each had a fault.
     """
     if curves is not None and curves.rows >= min_epochs and curves.best_at:
         slow = "giou_loss" in curves.train

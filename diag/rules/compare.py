@@ -71,8 +71,9 @@ def library_bug(peers: Peers, *, drop: float = 0.5, min_score: float = 0.1) -> V
     """Another version of the library explains the symptom.
 
     Runs that differ in it differ in the outcome, and in nothing else that is known. drop: of the score is lost
-    with the other version; or weights that transferred completely before transfer in part. min_score: of the
-    good run.
+    with the other version; or weights that transferred completely before transfer in part. min_score: of the good
+    run. The limits are proposals; half a score is beyond every difference of seeds (noise of 79 public runs: 9.5 %
+    at most).
     """
     for a, good_run, b, bad_run in _pairs(peers.runs):
         versions = _versions(good_run), _versions(bad_run)
@@ -169,9 +170,10 @@ def bn_garbage(
 ) -> Verdict:
     """BatchNorm statistics hold garbage: training losses are normal and fall, validation losses are beyond any scale.
 
-    The training uses batch statistics, validation the running ones. factor: of the training loss, in most epochs, while
-    the training loss fell by train_fall and the score stays below max_score. A training loss of exactly zero is not
-    normal: then the model is broken for training, too.
+    The training uses batch statistics, validation the running ones. factor: of the training loss, in most epochs,
+    while the training loss fell by train_fall and the score stays below max_score. A training loss of exactly zero
+    is not normal: then the model is broken for training, too. The ratio of validation to training loss was 2.5 or
+    less in nine of ten public runs.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})

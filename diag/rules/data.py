@@ -152,7 +152,8 @@ def coord_oob(
 ) -> Verdict:
     """Coordinates outside 0..1 or in pixels: the whole image is left out of training.
 
-    few: below one row in a thousand it is medium instead of high.
+    few: below one row in a thousand it is medium instead of high. Ultralytics leaves the image out (data/utils.py,
+    verify_image_label); the limit for medium is a proposal.
     """
     if dataset is None:
         said = ignored(console, r"non-normalized|out of bounds coord|negative label|bounds coordinate labels")
@@ -166,7 +167,8 @@ def bad_rows(
 ) -> Verdict:
     """Label rows can't be parsed (wrong number of fields, text): the whole image is left out of training.
 
-    few: below one row in a thousand it is medium instead of high.
+    few: below one row in a thousand it is medium instead of high. Ultralytics leaves the image out (data/utils.py,
+    verify_image_label); the limit for medium is a proposal.
     """
     if dataset is None:
         said = left_out(console, "rows")

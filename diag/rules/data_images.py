@@ -66,7 +66,8 @@ def val_equals_train(dataset: Dataset) -> Verdict:
 def train_val_leak(dataset: Dataset, *, few: float = 0.01) -> Verdict:
     """The same or nearly the same image stands in two splits: the score is better than the model.
 
-    few: below one image in a hundred of the smaller split the score hardly moves, and it is medium.
+    few: below one image in a hundred of the smaller split the score hardly moves, and it is medium. The limit is a
+    proposal.
     """
     fault = fault_of(dataset, "train_val_leak")
     held_out = [s.images for name, s in dataset.splits.items() if name != "train" and s.images]

@@ -50,7 +50,7 @@ def tiny_boxes(labels: LabelFiles, *, min_share: float = 0.3) -> Verdict:
 def over_border(labels: LabelFiles, *, many: float = 0.3) -> Verdict:
     """Boxes lie within 0..1 but hang over the border, or x1 y1 x2 y2 were written as centre and size. many.
 
-    A share that speaks for the latter.
+    A share that speaks for the latter. The limit is a proposal.
     """
     swapped = labels.over_border > many * max(1, labels.rows)
     return _count(labels, labels.over_border, "border", (Fix("exporter" if swapped else "clip"),))
@@ -118,7 +118,7 @@ def polygon_invalid(labels: LabelFiles) -> Verdict:
 def double_annotation(labels: LabelFiles, *, min_share: float = 0.01) -> Verdict:
     """The same object is annotated twice: boxes of one class that overlap by 0.9 and more. min_share.
 
-    Of the rows; a single pair in many is chance.
+    Of the rows; a single pair in many is chance. The limits are those of data.double_annotation.
     """
     if labels.doubles < max(1.0, min_share * labels.rows):
         return None
@@ -130,6 +130,7 @@ def fullimage(labels: LabelFiles, *, min_share: float = 0.8, min_rows: int = 3) 
     """Pose boxes are dummies of the whole image: the assignment and the keypoint score (OKS) use the box.
 
     min_share: of the rows with keypoints, min_rows of them at least; a single close-up may fill its image.
+    ultralytics#16035: all boxes 0.5 0.5 1 1.
     """
     if not labels.kpt_rows:
         return Skip("no_keypoints")
@@ -142,7 +143,10 @@ def fullimage(labels: LabelFiles, *, min_share: float = 0.8, min_rows: int = 3) 
 
 @rule("data.kpt_sparse@foreign", Severity.MEDIUM)
 def kpt_sparse(labels: LabelFiles, *, max_hidden: float = 0.5) -> Verdict:
-    """Keypoints are mostly missing or invisible. max_hidden: more than half have visibility 0."""
+    """Keypoints are mostly missing or invisible. max_hidden: more than half have visibility 0.
+
+    The limit is a proposal.
+    """
     if not labels.kpt_points:
         return Skip("no_keypoints")
     share = labels.kpt_hidden / labels.kpt_points

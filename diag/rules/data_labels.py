@@ -29,7 +29,8 @@ def zero_area(dataset: Dataset) -> Verdict:
 def box_over_border(dataset: Dataset, *, few: float = 0.01) -> Verdict:
     """Boxes that hang over the image border, or x1 y1 x2 y2 written where x y w h belongs.
 
-    few: below one box in a hundred it is low; an exporter that mixes formats touches far more.
+    few: below one box in a hundred it is low; an exporter that mixes formats touches far more. The limit is a
+    proposal.
     """
     fault = fault_of(dataset, "box_over_border")
     return judge(
@@ -87,7 +88,8 @@ def dup_labels(dataset: Dataset) -> Verdict:
 def double_annotation(dataset: Dataset, *, few: float = 0.01) -> Verdict:
     """One object annotated twice: two boxes of a class in a file with an IoU of 0.90 or more.
 
-    few: below one object in a hundred it is low.
+    few: below one object in a hundred it is low. Ultralytics' own NMS joins boxes from an IoU of 0.7 on
+    (default.yaml); the limit for low is a proposal.
     """
     fault = fault_of(dataset, "double_annotation")
     return judge(

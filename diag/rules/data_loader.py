@@ -188,7 +188,10 @@ def _class_counts(dataset: Dataset | None, labels: LabelFiles | None, tables: Ta
 
 @rule("data.val_shift@foreign", Severity.MEDIUM)
 def val_shift(dataset: Dataset | None, curves: Curves | None, tables: Tables | None, *, factor: float = 3.0) -> Verdict:
-    """Validation images differ from the training images in objects per image. factor: between the two means."""
+    """Validation images differ from the training images in objects per image. factor: between the two means.
+
+    The factor is a proposal.
+    """
     if dataset is not None:
         each = {n: s.instances / s.labelled for n, s in dataset.splits.items() if n in {"train", "val"} and s.labelled}
     else:

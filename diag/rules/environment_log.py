@@ -146,7 +146,7 @@ def _smi_link(notes: Notes | None) -> tuple[Source, ...]:
 def pcie_idle(notes: Notes | None, tables: Tables | None, *, max_util: float = 10.0) -> Verdict:
     """The PCIe link reads low because the GPU is idle: cards lower the link to save power; not a fault. max_util.
 
-    Percent, in the median.
+    Percent, in the median. The limit is a proposal.
     """
     gen, util = (tables.series(r"pcie.*gen|link_gen"), tables.series("gpu_util")) if tables else ((), ())
     said = noted(

@@ -101,7 +101,8 @@ def shm_small(
 ) -> Verdict:
     """/dev/shm is too small for the loader: workers x prefetch x batch of images pass through it.
 
-    full: of /dev/shm in a listing of df; counts like the words of the error when NCCL or a worker failed.
+    full: of /dev/shm in a listing of df; counts like the words of the error when NCCL or a worker failed. Docker
+    gives 64 MiB (docs.docker.com, --shm-size).
     """
     seen = _seen("shm_small", run, console)
     if isinstance(seen, Skip):

@@ -62,7 +62,10 @@ def wrong_device(console: Console, notes: Notes | None, log: TrainLog | None, *,
 
 @rule("mem.gpu_shared", Severity.LOW, explained_by=("mem.wrong_device",))
 def gpu_shared(console: Console, *, min_gib: float = 0.1, high_share: float = 0.2) -> Verdict:
-    """Another process holds part of the card. min_gib: a desktop takes less; high_share: of the card: medium."""
+    """Another process holds part of the card. min_gib: a desktop takes less; high_share: of the card: medium.
+
+    The limits are proposals.
+    """
     oom = out_of_memory(console)
     if oom is None or oom.others < min_gib:
         return None

@@ -181,7 +181,7 @@ def mem_limit(
 ) -> Verdict:
     """The container's memory limit is smaller than this run needs: killed by the cgroup while the host has memory.
 
-    max_share: of the host's memory in use, where a table tells.
+    max_share: of the host's memory in use, where a table tells. The limit is a proposal.
     """
     file, none = (
         r"(?:memory\.max|limit_in_bytes)",
