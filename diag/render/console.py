@@ -8,6 +8,7 @@ from diag.messages import text
 from diag.model.evidence import Evidence
 from diag.model.finding import Finding, Report, Severity
 from diag.render import advice, compared, words
+from diag.render.curveline import curve_lines
 from diag.render.machine import COLUMNS, machine_note, machine_rows
 
 COLORS = {
@@ -43,6 +44,8 @@ class _Page:
         if not compared.legend(evidence):
             self.lines.append(self.paint(words.clean(evidence.path), "dim"))
         self.wrap(words.ending(evidence, self.lang), "")
+        for line in curve_lines(evidence, self.lang):
+            self.wrap(line, "", "  ", style="dim")
         self.outcomes(report, evidence)
         explained = {id for f in report.findings for id in f.explains}
         roots = [f for f in report.findings if f.id not in explained]

@@ -8,6 +8,7 @@ from diag.messages import text
 from diag.model.evidence import Evidence
 from diag.model.finding import Finding, Report
 from diag.render import advice, compared, profile, words
+from diag.render.curveline import curve_lines
 from diag.render.machine import COLUMNS, machine_note, machine_rows
 
 _ICONS = {"fail": "❌", "warn": "⚠️", "pass": "✅", "unknown": "❔"}
@@ -30,6 +31,7 @@ def report(report: Report, evidence: Evidence, *, lang: str = "en") -> str:
     ]
     if ended := words.ending(evidence, lang, escape):
         lines += ["", ended]
+    lines += ["", *(f"- {line}" for line in told)] if (told := curve_lines(evidence, lang, escape)) else []
     lines += ["", *(f"- {line}" for line in legend)] if (legend := compared.legend(evidence, escape)) else []
     if told := compared.story(report, evidence, lang, escape):
         lines += ["", f"## {text(lang, 'ui', 'outcome')}", "", *(f"- {sentence}" for sentence in told)]

@@ -8,6 +8,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
+from diag.rules.ending import shorter_patience
 from diag.rules.facts import accumulated, excerpted, from_scratch, pretrained
 
 _STOPPED = (
@@ -143,10 +144,15 @@ def overfit(
     if not large and (rise < val_rise or curves.drop < drop):
         return None
     strong = large or (rise >= medium_val_rise and curves.drop >= medium_drop)
-    patience = max(10, round(curves.rows * 0.2))
+    patience, stop = shorter_patience(curves)
+    patience = patience or max(10, round(curves.rows * 0.2))
     fixes = [Fix("best_pt"), Fix("stop_early", {"patience": patience}), Fix("more_data")]
     return Hit(
         values={
+            "case": "sooner" if stop else None,
+            "patience": patience,
+            "stop": curves.epoch(stop) if stop else None,
+            "epochs": curves.rows,
             "rise": rise,
             "drop": curves.drop,
             "best": curves.smooth_best,

@@ -10,6 +10,7 @@ from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import excerpted, sources
+from diag.stats import would_stop
 
 _CAUSES = (
     "mem.gpu_oom",
@@ -226,18 +227,41 @@ def converged(
     ends = {head: curves.columns.get(f"metrics/mAP50({head})", (math.nan,))[-1] for head in "BMP"}
     if any(ends[head] < min_head * ends["B"] for head in "MP"):
         return None
+    patience, stop = shorter_patience(curves)
     return Hit(
         values={
-            "case": "rising" if curves.gain >= rising else None,
+            "case": "rising" if curves.gain >= rising else "sooner" if stop else None,
             "best": curves.best,
             "last": curves.last,
             "epoch": curves.epoch(curves.best_at),
             "epochs": curves.rows,
             "gain": curves.gain,
             "metric": curves.metric_name,
+            "patience": patience or None,
+            "stop": curves.epoch(stop) if stop else None,
         },
+        fixes=(Fix("patience", {"patience": patience}),) if stop and curves.gain < rising else (),
         evidence=(Source(curves.file, curves.line(curves.best_at)),),
     )
+
+
+PATIENCES = (30, 50, 100)
+"""Shorter ones end runs that were still improving (train.es_premature)."""
+
+
+def shorter_patience(curves: Curves, *, saved: float = 0.15) -> tuple[int, int]:
+    """Early stopping simulated on the finished run: the smallest usual patience with which it would have ended sooner.
+
+    It must lose nothing (the best epoch of the run comes before the stop) and save this share of the epochs (a
+    proposal). Patience and the row of the stop; zeros where no patience does both. Fitness is 0.1 mAP50 + 0.9 mAP50-95.
+    """
+    fifty = curves.score50 if len(curves.score50) == curves.rows and "accuracy" not in curves.metric else curves.score
+    fitness = [0.1 * a + 0.9 * b for a, b in zip(fifty, curves.score, strict=True)]
+    for patience in PATIENCES:
+        stop = would_stop(fitness, patience)
+        if stop and stop > curves.best_at and stop <= (1 - saved) * curves.rows:
+            return patience, stop
+    return 0, 0
 
 
 @rule("train.saturated", Severity.INFO, explained_by=("data.train_val_leak", "data.val_equals_train"))

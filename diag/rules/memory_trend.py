@@ -5,8 +5,9 @@ from itertools import pairwise
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
-from diag.model.finding import Fix, Hit, Severity, Skip, Verdict
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Verdict
 from diag.model.foreign import Tables, TrainLog
+from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import low_and_high, memory_peak, sources, table_source
 
@@ -139,4 +140,52 @@ def gpu_oom_risk(log: TrainLog, *, min_share: float = 0.95) -> Verdict:
         values={"share": share, "memory": memory},
         fixes=(Fix("headroom"), Fix("expandable")),
         evidence=(memory_peak(log),),
+    )
+
+
+@rule(
+    "mem.gpu_underused@log",
+    Severity.LOW,
+    unless=(
+        "mem.gpu_oom",
+        "mem.gpu_oom_val",
+        "mem.gpu_leak",
+        "speed.sysmem_spill",
+        "speed.storage_slow",
+        "speed.storage_remote",
+        "speed.loader_bound",
+        "speed.raise_workers",
+        "speed.loader_single_core",
+        "speed.cpu_oversubscription",
+        "speed.worker_respawn",
+        "data.train_too_small",
+        "train.warmup_too_long",
+    ),
+)
+def gpu_underused(
+    log: TrainLog, args: TrainArgs | None, *, max_share: float = 0.7, target: float = 0.8, few: int = 10
+) -> Verdict:
+    """The log's GPU memory stayed far from full: a larger batch fits. A remark: it need not be faster.
+
+    max_share, target: as for mem.gpu_underused. few: epochs of fewer batches gain nothing by still fewer. Where
+    something else than the GPU limits the run a larger batch is no help, and nothing is said.
+    """
+    rows = [e for e in log.epochs if e.gpu_mem_g]
+    if not log.gpu_mib or not rows or log.gpus > 1:
+        return Skip("gpu_unknown")
+    memory = max(e.gpu_mem_g or 0.0 for e in (*rows, *log.parts))
+    share = memory * 1024 / log.gpu_mib
+    batches = max((e.total or 0 for e in rows), default=0)
+    if share >= max_share or share <= 0 or 0 < batches < few:
+        return None
+    batch = args.get("batch") if args else None
+    known = isinstance(batch, int) and not isinstance(batch, bool) and 0 < batch < 4096
+    larger = int(batch * min(4.0, target / share)) // 4 * 4 if known and isinstance(batch, int) else 0
+    by_number = known and isinstance(batch, int) and larger > batch
+    return Hit(
+        values={"share": share, "used_gib": memory, "total_gib": log.gpu_mib / 1024},
+        fixes=(Fix("larger_batch", {"batch": larger}) if by_number else Fix("larger_batch_by_hand"),),
+        evidence=(memory_peak(log),),
+        confidence=Confidence.MEDIUM,
+        severity=Severity.INFO,
     )

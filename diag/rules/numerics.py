@@ -56,6 +56,8 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
         if isinstance(lr0, float) and lr0 > 0:
             fixes.append(Fix("lower_lr", {"lr0": lr0 / 10, "optimizer": _optimizer(args)}))
         fixes.append(Fix("resume_before"))
+    else:
+        fixes += [Fix("check_data"), Fix("lower_lr_by_hand")] if not amp else [Fix("check_data")]
     return Hit(
         values={
             "case": "start" if first == 1 else "later" if forever else "recovered",
