@@ -74,7 +74,7 @@ def _apart(outcome: Outcome, names: Mapping[str, str], lang: str, escape: Escape
         # a percentage of next to nothing says nothing
         "gain": f" ({outcome.best / outcome.other - 1:+.0%})" if outcome.other > 0.05 * outcome.best else "",
         "factor": outcome.other / outcome.best if outcome.best > 0 else None,
-        "metric": outcome.metric,
+        "metric": escape(clean(outcome.metric)),
         "noise": outcome.noise,
     }
     return text(lang, "outcome", outcome.measure, values)

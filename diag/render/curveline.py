@@ -18,7 +18,7 @@ def curve_lines(evidence: Evidence, lang: str, escape: Escape = str) -> list[str
     curves = evidence.curves
     if curves is None or not curves.best_at or evidence.peers is not None:
         return []
-    lines = [text(lang, "curve", "score", _score(curves, lang))]
+    lines = [text(lang, "curve", "score", _score(curves, lang, escape))]
     losses = [
         f"{escape(clean(name.removesuffix('_loss')))} {_number(first)} → {_number(last)}{_fall(first, last)}"
         for name, values in list(curves.train.items())[:_MANY]
@@ -33,14 +33,14 @@ def curve_lines(evidence: Evidence, lang: str, escape: Escape = str) -> list[str
     return lines
 
 
-def _score(curves: Curves, lang: str) -> dict[str, object]:
+def _score(curves: Curves, lang: str, escape: Escape) -> dict[str, object]:
     detects = bool(curves.score50) and "accuracy" not in curves.metric
     fifty = curves.score50[curves.best_at - 1] if detects else math.nan
     known = math.isfinite(fifty)
     band = next((name for least, name in BANDS if fifty > least), "weak") if known else ""
     return {
         "case": "fifty" if known else None,
-        "metric": curves.metric_name,
+        "metric": escape(clean(curves.metric_name)),
         "best": curves.best,
         "fifty": fifty if known else None,
         "band": text(lang, "curve", band) if band else "",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from diag.messages import text
 from diag.model.evidence import Evidence
-from diag.model.finding import Finding, Report
+from diag.model.finding import Finding, Report, Severity
 from diag.render import advice, compared, profile, words
 from diag.render.curveline import curve_lines
 from diag.render.machine import COLUMNS, machine_note, machine_rows
@@ -43,10 +43,13 @@ def report(report: Report, evidence: Evidence, *, lang: str = "en") -> str:
     if differing:
         lines += ["", f"## {text(lang, 'ui', 'compare')}", "", *_table(header, differing)]
     lines += _times(report, evidence, lang)
-    if roots[1:]:
-        lines += ["", f"## {text(lang, 'ui', 'others')}"]
-        for finding in roots[1:]:
-            lines += ["", *_finding(finding, report, evidence, lang)]
+    rest = [f for f in roots[1:] if f.severity is not Severity.INFO]
+    remarks = [f for f in roots[1:] if f.severity is Severity.INFO]
+    for title, part in (("others", rest), ("noted", remarks)):
+        if part:
+            lines += ["", f"## {text(lang, 'ui', title)}"]
+            for finding in part:
+                lines += ["", *_finding(finding, report, evidence, lang)]
     lines += _machine(evidence, lang)
     lines += _profile(evidence, lang)
     lines += _unjudged(report, evidence, lang)
