@@ -18,6 +18,8 @@ from diag.rules.outcome import outcomes
 
 _VERDICT = "train.converged_ok"
 """Of remarks of the same weight the one on the whole curve comes before those on parts of it."""
+_LEARNED = 0.02
+"""A best score below it is as good as none (train.not_learning's limit)."""
 _UNHARMED = {"finished", "running", "stopped"}
 Overrides = Mapping[str, Mapping[str, Any]]
 """Rule id -> threshold name -> value; also `enabled` and `severity`."""
@@ -108,8 +110,11 @@ def _once(
 
 
 def _conclusive(evidence: Evidence) -> bool:
-    """Whether silence means that all is well: something was measured, and the run did not fail."""
+    """Whether silence means that all is well: something was measured, the run did not fail, and it learned something."""
     known = any(fact is not None for fact in (evidence.steps, evidence.curves, evidence.dataset, evidence.peers))
+    curves = evidence.curves
+    if curves is not None and curves.best_at and curves.best < _LEARNED:
+        return False  # too short for train.not_learning, and nothing to call good
     return known and (evidence.run is None or evidence.run.exit_cause.kind in _UNHARMED)
 
 

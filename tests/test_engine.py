@@ -195,3 +195,11 @@ def test_a_slow_loader_has_one_root_on_top() -> None:
     explained = {id for f in report.findings for id in f.explains}
     assert [f.id for f in report.findings if f.id not in explained] == ["speed.decode_bound"]
     assert report.findings[0].explains == ("speed.loader_bound", "speed.raise_workers")
+
+
+def test_a_short_run_without_any_score_is_not_called_good() -> None:
+    rules = [make("a", None)]
+    args = {"args": {"epochs": 3}}
+    nothing = evidence({"curves": {"metrics/mAP50-95(B)": "0 x3"}} | args)
+    assert evaluate(nothing, rules=rules).verdict == "unknown"
+    assert evaluate(evidence({"curves": {"metrics/mAP50-95(B)": "0.3 x3"}} | args), rules=rules).verdict == "pass"

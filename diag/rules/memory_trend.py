@@ -159,7 +159,12 @@ def gpu_oom_risk(log: TrainLog, *, min_share: float = 0.95) -> Verdict:
         "speed.cpu_oversubscription",
         "speed.worker_respawn",
         "data.train_too_small",
+        "data.no_labels",
         "train.warmup_too_long",
+        "train.partial_transfer",
+        "num.nan_loss",
+        "num.collapse",
+        "train.not_learning",
     ),
 )
 def gpu_underused(
@@ -168,9 +173,11 @@ def gpu_underused(
     """The log's GPU memory stayed far from full: a larger batch fits. A remark: it need not be faster.
 
     max_share, target: as for mem.gpu_underused. few: epochs of fewer batches gain nothing by still fewer. Where
-    something else than the GPU limits the run a larger batch is no help, and nothing is said.
+    something else than the GPU limits the run a larger batch is no help, and a run that did not end well has other cares.
     """
     rows = [e for e in log.epochs if e.gpu_mem_g]
+    if log.ended not in {"completed", "early_stop"}:
+        return Skip("excerpt")
     if not log.gpu_mib or not rows or log.gpus > 1:
         return Skip("gpu_unknown")
     memory = max(e.gpu_mem_g or 0.0 for e in (*rows, *log.parts))
