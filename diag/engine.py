@@ -110,7 +110,7 @@ def _once(
 
 
 def _conclusive(evidence: Evidence) -> bool:
-    """Whether silence means that all is well: something was measured, the run did not fail, and it learned something."""
+    """Whether silence means that all is well: something was measured, the run did not fail, and it learned."""
     known = any(fact is not None for fact in (evidence.steps, evidence.curves, evidence.dataset, evidence.peers))
     curves = evidence.curves
     if curves is not None and curves.best_at and curves.best < _LEARNED:

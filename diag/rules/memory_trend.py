@@ -173,7 +173,8 @@ def gpu_underused(
     """The log's GPU memory stayed far from full: a larger batch fits. A remark: it need not be faster.
 
     max_share, target: as for mem.gpu_underused. few: epochs of fewer batches gain nothing by still fewer. Where
-    something else than the GPU limits the run a larger batch is no help, and a run that did not end well has other cares.
+    something else than the GPU limits the run a larger batch is no help, and a run that did not end well has other
+    cares.
     """
     rows = [e for e in log.epochs if e.gpu_mem_g]
     if log.ended not in {"completed", "early_stop"}:

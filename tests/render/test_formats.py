@@ -134,7 +134,7 @@ def test_durations(seconds: float, said: str) -> None:
 
 
 def test_remarks_stand_apart_from_faults_and_without_apparatus() -> None:
-    curves = {"metrics/mAP50-95(B)": "0.1>0.5 x80, 0.5 x120", "train/box_loss": "2>1 x200", "lr/pg0": "0.01>0.0001 x200"}
+    curves = {"metrics/mAP50-95(B)": "0.1>0.5 x80, 0.5 x120", "lr/pg0": "0.01>0.0001 x200"}
     given = evidence({"curves": curves, "args": {"task": "detect", "batch": 1, "epochs": 200, "model": "a.pt"}})
     report = evaluate(given)
     assert {f.id: f.severity for f in report.findings}["train.lr_schedule_ok"] is Severity.INFO
@@ -152,7 +152,8 @@ def test_remarks_stand_apart_from_faults_and_without_apparatus() -> None:
 
 def test_a_symptom_of_two_causes_is_named_under_the_first() -> None:
     low = Confidence.LOW
-    both = [Finding(i, Severity.HIGH, low, {}, (), (), ("train.oscillation",)) for i in ("num.diverged", "num.collapse")]
+    causes = ("num.diverged", "num.collapse")
+    both = [Finding(id, Severity.HIGH, low, {}, (), (), ("train.oscillation",)) for id in causes]
     report = Report((*both, Finding("train.oscillation", Severity.LOW, low, {}, (), ())), (), (), ())
     for text in (console.report(report, Evidence()), markdown.report(report, Evidence())):
         assert text.count("train.oscillation") == 1
