@@ -158,9 +158,13 @@ def _causes(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _followed(pair: tuple[str, str], asked: Value) -> bool:
-    """The better run went where the advice to the worse one points; without a number any change counts."""
+    """The better run went where the advice to the worse one points: the same word, any weights, or towards the number.
+
+    A difference that no argument stands for (asked is None) counts as it is.
+    """
     try:
         better, worse, wanted = float(pair[0]), float(pair[1]), float(str(asked))
     except ValueError:
-        return True
+        weights = str(asked).endswith(".pt") and pair[0].endswith(".pt") and not pair[1].endswith(".pt")
+        return asked is None or weights or pair[0].lower() == str(asked).lower()
     return (better - worse) * (wanted - worse) > 0

@@ -7,9 +7,10 @@ import pytest
 from diag.engine import evaluate
 from diag.load import load_runs
 from diag.model.evidence import Evidence
-from diag.model.finding import Report
+from diag.model.finding import Report, Value
 from diag.model.outcome import Outcome
 from diag.render import console, markdown
+from diag.rules import outcome
 
 HEAD = "epoch,train/box_loss,val/box_loss,metrics/mAP50(B),metrics/mAP50-95(B),lr/pg0\n"
 ARGS = {
@@ -88,6 +89,23 @@ def test_a_fault_of_the_worse_run_alone_explains_it(tmp_path: Path) -> None:
     evidence, report, outcome = judged(good, bad)
     assert [(r.why, r.finding) for r in outcome.reasons] == [("fault", "num.nan_loss")]
     assert "(?" not in console.report(report, evidence)
+
+
+@pytest.mark.parametrize(
+    ("pair", "asked", "followed"),
+    [
+        (("200", "100"), 300, True),
+        (("50", "100"), 300, False),
+        (("SGD", "AdamW"), "AdamW", False),
+        (("AdamW", "SGD"), "AdamW", True),
+        (("False", "True"), False, True),
+        (("yolo11s.pt", "yolo11n.yaml"), "yolo11n.pt", True),
+        (("yolo11s.pt", "yolo11n.pt"), "yolo11n.pt", False),
+        (("8.3.1", "8.2.9"), None, True),
+    ],
+)
+def test_a_difference_is_advice_only_in_its_direction(pair: tuple[str, str], asked: Value, followed: bool) -> None:
+    assert outcome._followed(pair, asked) is followed
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
