@@ -71,8 +71,9 @@ def batch_small(
 def rect(args: TrainArgs | None, console: Console | None, curves: Curves | None, *, good_score: float = 0.3) -> Verdict:
     """rect=True fixes the order of the batches: images are sorted by shape and never shuffled, mosaic is off.
 
-    good_score: large sets bear it (public runs with rect=True reached 0.7); from there on it is a remark. RT-DETR and
-    classification do not use the argument (ultralytics/models/rtdetr/train.py passes rect=False to its data set).
+    good_score: large sets bear it (public runs with rect=True reached 0.7); from there on it is a remark. RT-DETR
+    and classification do not use the argument (ultralytics/models/rtdetr/train.py passes rect=False to its data
+    set). Reported in ultralytics#186, ultralytics#19468.
     """
     said = sources(console, ("rect_shuffle",))
     on = args is not None and args.get("rect", False) in {True, "True", "true"}

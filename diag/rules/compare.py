@@ -73,7 +73,7 @@ def library_bug(peers: Peers, *, drop: float = 0.5, min_score: float = 0.1) -> V
     Runs that differ in it differ in the outcome, and in nothing else that is known. drop: of the score is lost
     with the other version; or weights that transferred completely before transfer in part. min_score: of the good
     run. The limits are proposals; half a score is beyond every difference of seeds (noise of 79 public runs: 9.5 %
-    at most).
+    at most). Reported in ultralytics#19824.
     """
     for a, good_run, b, bad_run in _pairs(peers.runs):
         versions = _versions(good_run), _versions(bad_run)

@@ -118,10 +118,11 @@ def val_dominates(
 ) -> Verdict:
     """Validation takes a large share of the epoch.
 
-    max_share: of the time in batches and validation. Validation runs the forward pass only, on fewer images: a
-    20 % split at a third of the cost per image is about 6 %; 40 % is far outside that. high_share: from 60 % on
-    the run waits more for validation than it trains: high, else medium. min_wall_s: shorter runs (smoke tests)
-    are too small to say. Without a trace the bars of the console log tell both times.
+    max_share: of the time in batches and validation. Validation runs the forward pass only, on fewer images: a 20
+    % split at a third of the cost per image is about 6 %; 40 % is far outside that. high_share: from 60 % on the
+    run waits more for validation than it trains: high, else medium. min_wall_s: shorter runs (smoke tests) are too
+    small to say. Without a trace the bars of the console log tell both times. Reported in ultralytics#509,
+    yolov5#11474, ultralytics#17523.
     """
     if ledger is None:
         return _val_by_bars(log, max_share, high_share, min_wall_s)

@@ -120,12 +120,12 @@ def overfit(
 ) -> Verdict:
     """Validation loss rises and the score falls from its best while the training loss still falls.
 
-    Each sign alone is common in healthy runs (of 96 public ones 32 ended more than 5 % below their
-    best and 35 with a risen validation loss without overfitting), so all are asked for together:
-    val_rise over the minimum of the smoothed loss, drop from the smoothed best score by more than
-    noise_factor standard errors, minimum and best before the last `before` of the run, train_fall.
-    Medium from medium_val_rise with medium_drop, or from large_drop on; below that low. alive: of the best score
-    must be left; overfitting loses a part of it, a network that broke down (num.collapse) all.
+    Each sign alone is common in healthy runs (of 96 public ones 32 ended more than 5 % below their best and 35
+    with a risen validation loss without overfitting), so all are asked for together: val_rise over the minimum of
+    the smoothed loss, drop from the smoothed best score by more than noise_factor standard errors, minimum and
+    best before the last `before` of the run, train_fall. Medium from medium_val_rise with medium_drop, or from
+    large_drop on; below that low. alive: of the best score must be left; overfitting loses a part of it, a network
+    that broke down (num.collapse) all. Reported in yolov5#3851.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})

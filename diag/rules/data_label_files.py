@@ -83,7 +83,7 @@ def mixed_seg_box(labels: LabelFiles | None, console: Console | None, args: Trai
     """Box rows stand among polygon rows: the loader then drops all polygons and treats the set as boxes.
 
     For the task detect that is what is wanted anyway (ultralytics/data/dataset.py, get_labels: "only boxes will be
-    used"), as long as no single file mixes both: low.
+    used"), as long as no single file mixes both: low. Reported in ultralytics#21620.
     """
     said = sources(console, ("mixed_labels",))
     if labels is None and console is None:

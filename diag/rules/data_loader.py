@@ -19,6 +19,7 @@ def corrupt_images(console: Console, log: TrainLog | None) -> Verdict:
     """Images can't be decoded or are truncated.
 
     A scan's "corrupt" counts images left out for bad labels, too; only reasons that speak of the image count.
+    Reported in yolov5#3450.
     """
     said = ignored(
         console,
@@ -122,7 +123,7 @@ def _class_folders(notes: Notes | None) -> dict[str, frozenset[str]]:
 def val_equals_train(data: DataYaml) -> Verdict:
     """Train and val are the same images: the score says nothing about new ones.
 
-    The coco8 and coco128 demos do so on purpose.
+    The coco8 and coco128 demos do so on purpose. Reported in ultralytics#16035.
     """
     if not data.train or not data.val:
         return Skip("split_missing")

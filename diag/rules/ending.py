@@ -83,7 +83,10 @@ def planned_epochs(args: TrainArgs | None) -> int | None:
 def incomplete(
     curves: Curves, args: TrainArgs, run: RunRecord | None, console: Console | None, log: TrainLog | None
 ) -> Verdict:
-    """The run ended before its planned epochs without early stopping."""
+    """The run ended before its planned epochs without early stopping.
+
+    Reported in ultralytics#2175, yolov5#409.
+    """
     planned = planned_epochs(args)
     if planned is None:
         return Skip("no_plan")
@@ -127,6 +130,7 @@ def early_stopped(
     """Early stopping ended the run, as asked for.
 
     Not said where train.es_premature says that it came too early (max_patience, lr_left, gain, noise as there).
+    Reported in ultralytics#7609.
     """
     if patience_too_short(curves, args, max_patience=max_patience, lr_left=lr_left, gain=gain, noise=noise):
         return None
@@ -269,7 +273,7 @@ def saturated(curves: Curves, *, min_score: float = 0.95, min_accuracy: float = 
     """The score is at its ceiling: more training can't show anything, a harder validation set could.
 
     min_score: label noise of boxes leaves little above 0.95 mAP50-95. min_accuracy: accuracies reach 1 more
-    easily. Of 95 public runs six ended there.
+    easily. Of 95 public runs six ended there. Reported in ultralytics#21123.
     """
     if not curves.best_at:
         return Skip("no_score")

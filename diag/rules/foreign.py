@@ -84,7 +84,7 @@ def raise_workers(tables: Tables, args: TrainArgs | None, console: Console | Non
     """More loader workers would help: a sweep of worker counts still gets faster at its upper end.
 
     min_gain: the best count against the one in use. On the CPU the model is the limit, not the loader. The limit
-    is a proposal: a fifth, as for speed.loader_bound.
+    is a proposal: a fifth, as for speed.loader_bound. Reported in ultralytics#13938.
     """
     sweep = tables.having("workers", "s_per_it|it_per_s|images_per_s|img_s|epoch_s")
     if sweep is None:

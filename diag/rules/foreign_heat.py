@@ -23,7 +23,7 @@ def thermal_throttle(
 
     hot_c: most NVIDIA boards begin to slow down between 83 and 88 C. min_drop: the SM clock in hot samples lies
     this much below that in cool ones while the GPU is busy. The driver's own reason counts without both. The drop
-    is a proposal.
+    is a proposal. Reported in nvidia-settings#67.
     """
     said = noted(
         notes,
@@ -83,9 +83,10 @@ def power_throttle(
 ) -> Verdict:
     """Clocks are held down by the power cap or brake.
 
-    min_share: of the limit, in the median; min_drop: the clock lies this much below its own maximum meanwhile.
-    A power brake is always a fault; "SW Power Cap: Active" is the normal state of a card under full load, so it counts
-    with a clock of min_cap_drop below the highest in the same capture (cards at their own limit run at 0.8 and more).
+    min_share: of the limit, in the median; min_drop: the clock lies this much below its own maximum meanwhile. A
+    power brake is always a fault; "SW Power Cap: Active" is the normal state of a card under full load, so it
+    counts with a clock of min_cap_drop below the highest in the same capture (cards at their own limit run at 0.8
+    and more). Reported in reverse-engineering-dell-idrac-to-get-rid-of-gpu-throttling#3.
     """
     if tables is None and notes is None:
         return Skip("no_evidence", {"missing": "tables, notes"})

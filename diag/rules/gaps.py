@@ -108,7 +108,8 @@ def plateau(
 
     max_gain: of the last fifth over the fifth before, as a share of the best. low_score: below it a flat curve is
     medium, up to fair_score low; a flat curve at a high score has converged. noise_factor: gains within the noise
-    of the score count as none. Of 81 public runs the median gain is 2.5 %.
+    of the score count as none. Of 81 public runs the median gain is 2.5 %. Reported in yolov5#7854,
+    ultralytics#20903.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -176,7 +177,7 @@ def pose_gap(
 
     medium, low: pose over box mAP50-95. Exactly zero with good boxes is a label or kpt_shape fault; pose50 equal
     to pose50-95 means keypoints are either right or wrong: order or flip_idx. min_box: a box score that means
-    something. Five public pose runs have 0.27 to 1.3 (median 0.72).
+    something. Five public pose runs have 0.27 to 1.3 (median 0.72). Reported in ultralytics#2160.
     """
     return _head(
         curves,

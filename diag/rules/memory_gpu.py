@@ -64,7 +64,7 @@ def wrong_device(console: Console, notes: Notes | None, log: TrainLog | None, *,
 def gpu_shared(console: Console, *, min_gib: float = 0.1, high_share: float = 0.2) -> Verdict:
     """Another process holds part of the card. min_gib: a desktop takes less; high_share: of the card: medium.
 
-    The limits are proposals.
+    The limits are proposals. Reported in ultralytics#9189.
     """
     oom = out_of_memory(console)
     if oom is None or oom.others < min_gib:
@@ -82,8 +82,9 @@ def gpu_shared(console: Console, *, min_gib: float = 0.1, high_share: float = 0.
 def pinned_limit(console: Console, notes: Notes | None, *, min_free: float = 1.0) -> Verdict:
     """Pinned host memory ran out and is reported as CUDA out of memory (WSL, small ulimit -l); the GPU has room.
 
-    The error comes from the pin-memory thread or cudaHostAlloc, or the platform is WSL and the message names no size.
-    min_free: GiB that are free on the GPU meanwhile, where that is said.
+    The error comes from the pin-memory thread or cudaHostAlloc, or the platform is WSL and the message names no
+    size. min_free: GiB that are free on the GPU meanwhile, where that is said. Reported in ultralytics#16862,
+    WSL#8447.
     """
     oom = out_of_memory(console)
     pin = sources(console, ("pin_memory",))
@@ -128,7 +129,10 @@ def fragmentation(
 
 @rule("mem.gpu_oom_val", Severity.HIGH, explained_by=("mem.wrong_device",))
 def gpu_oom_val(console: Console, log: TrainLog, args: TrainArgs | None) -> Verdict:
-    """Out of memory in validation: it runs at twice the training batch and holds the predictions of a batch at once."""
+    """Out of memory in validation: it runs at twice the training batch and holds the predictions of a batch at once.
+
+    Reported in yolov7#72.
+    """
     oom = out_of_memory(console)
     if oom is None or log.oom_phase != "val":
         return None

@@ -63,7 +63,8 @@ def map_count(
     """vm.max_map_count is reached, not the memory: each cached array and shared tensor is a mapping.
 
     "Cannot allocate memory" though memory is free. near: of the limit, where both are known; max_ram: in use at
-    most, as above it the memory itself may be short. The default limit is 65530 mappings.
+    most, as above it the memory itself may be short. The default limit is 65530 mappings. Reported in
+    sd-scripts#1790, SlowFast#473.
     """
     said = sources(console, ("cannot_allocate",))
     limit, count = (
@@ -93,7 +94,7 @@ def low_disk_swap(
 ) -> Verdict:
     """Swap can't grow because the disk is full (macOS and Windows grow it on demand).
 
-    full: of a disk; min_swap_gb: in use or asked for at the same time.
+    full: of a disk; min_swap_gb: in use or asked for at the same time. Reported in yolov5#13292.
     """
     if notes is None:
         return Skip("no_evidence", {"missing": "notes"})
@@ -158,6 +159,7 @@ def disk_low(notes: Notes | None, console: Console | None, *, full: float = 0.97
     """A disk has less free space than checkpoints and caches of a run need.
 
     full: of any real disk in the listing. Or Ultralytics refused a download or a disk cache for want of space.
+    Reported in yolov5#6756, ultralytics#26112.
     """
     said = sources(console, ("no_disk_cache",), limit=1)
     if said:

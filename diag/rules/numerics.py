@@ -20,10 +20,10 @@ from diag.rules.facts import on_cpu, sources
 def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | None) -> Verdict:
     """The training loss became NaN or inf.
 
-    Rows of training losses only: half-precision validation alone gives nan in healthy runs. Losses
-    that are numbers again at the end have recovered: medium instead of critical. An epoch that Ultralytics
-    itself took back is never written to results.csv; only the console tells of it. "NaN persisted" is its last word: it
-    took back as often as it does, and the training ended.
+    Rows of training losses only: half-precision validation alone gives nan in healthy runs. Losses that are
+    numbers again at the end have recovered: medium instead of critical. An epoch that Ultralytics itself took back
+    is never written to results.csv; only the console tells of it. "NaN persisted" is its last word: it took back
+    as often as it does, and the training ended. Reported in ultralytics#4733, ultralytics#24063, Adan#20.
     """
     said = sources(console, ("nan_recovered",))
     broken = curves is not None and any(math.isnan(v) for values in curves.train.values() for v in values)
@@ -76,8 +76,8 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
 def val_nan(curves: Curves, args: TrainArgs | None, console: Console | None) -> Verdict:
     """Only validation losses are NaN: half-precision validation, training is healthy.
 
-    Not on the CPU, which validates in full precision (engine/validator.py), nor where training losses are zero: there
-    the model itself is broken.
+    Not on the CPU, which validates in full precision (engine/validator.py), nor where training losses are zero:
+    there the model itself is broken. Reported in ultralytics#9829, ultralytics#21765.
     """
     return _val_only(curves, args, console, math.isnan)
 

@@ -30,7 +30,7 @@ def lr0_ignored(
 
     Only a lr0 that somebody chose counts (given on the command line, or not the default 0.01). factor: the largest
     LR of the weights differs from it by this much: low; medium from medium_factor on, high from high_factor on.
-    The factors are proposals.
+    The factors are proposals. Reported in ultralytics#8400.
     """
     if str(args.get("optimizer", "auto")).lower() != "auto":
         return None

@@ -137,7 +137,7 @@ def lr_restart(curves: Curves, *, min_jump: float = 3.0, min_epochs: int = 10) -
     """The learning rate jumps back up within a run. min_jump: from one epoch to the next, after it had decayed.
 
     Warm-up is over by min_epochs. From the tenth epoch on the largest rise in 8917 steps of 95 public runs was a
-    factor of 1.09.
+    factor of 1.09. Reported in yolov5#292.
     """
     lrs = list(curves.lr)
     if len(finite(lrs)) < min_epochs:
@@ -249,7 +249,7 @@ def not_annealed(
 
     The last, annealed part of the schedule usually brings several points. min_left: of its maximum. A schedule
     whose lrf asks for it, or an early stop that was wanted, is low. Of 95 public runs three quarters ended with
-    0.115 or less; a tenth with more than 0.6.
+    0.115 or less; a tenth with more than 0.6. Reported in ultralytics#4653.
     """
     planned, lrs = planned_epochs(args), finite(curves.lr)
     if planned is None:

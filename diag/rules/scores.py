@@ -145,7 +145,7 @@ def oscillation(curves: Curves, *, min_epochs: int = 15, noise: float = 0.05, me
 
     noise, medium_noise: standard deviation around its own trend in the last third, as a share of the best; typical
     is 0.01 to 0.02. A small validation set swings just so, and is told as the first thing to look at. Of 79 public
-    runs the median is 0.015; 10 lie above noise and none above medium_noise.
+    runs the median is 0.015; 10 lie above noise and none above medium_noise. Reported in yolov5#2037.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})

@@ -266,7 +266,7 @@ def sysmem_spill(
 ) -> Verdict:
     """GPU memory spills into system memory (Windows WDDM, WSL): more is in use than the card has, without an error.
 
-    The driver's "CUDA sysmem fallback" pages over PCIe instead of failing.
+    The driver's "CUDA sysmem fallback" pages over PCIe instead of failing. Reported in yolov5#13541.
     """
     card = log.gpu_mib if log else None
     used = max((e.gpu_mem_g for e in (*log.epochs, *log.parts) if e.gpu_mem_g), default=0.0) if log else 0.0

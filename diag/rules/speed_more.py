@@ -60,7 +60,7 @@ def ddp_no_scaling(peers: Peers, *, min_efficiency: float = 0.65) -> Verdict:
 
     Compared are runs of the same data on one and on several GPUs: images per second, or the seconds of an epoch.
     min_efficiency: of the speed that as many GPUs would give; below two thirds the loader or the CPU is usually
-    shared out. The limit is a proposal.
+    shared out. The limit is a proposal. Reported in ultralytics#7642.
     """
     found: list[tuple[int, float, str]] = []
     for name, run in peers.runs.items():
@@ -109,7 +109,7 @@ def throughput_drop(log: TrainLog, *, min_epochs: int = 8, min_rise: float = 0.3
 
     min_rise: of the median of the last quarter over the first, the first epoch (start-up) left out, and nearly
     every later epoch is slower than the early median. A step at close_mosaic makes epochs faster, not slower. The
-    limit is a proposal.
+    limit is a proposal. Reported in ultralytics#4276.
     """
     times = [e.train_s for e in log.epochs[1:] if e.train_s]
     if len(times) < min_epochs:

@@ -77,7 +77,8 @@ def premature(
 
     max_patience: epochs; lr_left: of the learning rate, so that the schedule had hardly begun to anneal; gain: of
     the last fifth over the one before; noise: of the score as a share of its best. The patience of nine
-    early-stopped public runs was 10 to 500 (default 100); max_patience takes the five shortest.
+    early-stopped public runs was 10 to 500 (default 100); max_patience takes the five shortest. Reported in
+    ultralytics#21123.
     """
     if not patience_too_short(curves, args, max_patience=max_patience, lr_left=lr_left, gain=gain, noise=noise):
         return None
@@ -106,7 +107,7 @@ def es_saturated(
     """Early stopping watched a metric at its ceiling while the losses were still falling.
 
     ceiling, spread: the score since the best epoch lies above it and within this; fall: of the validation loss
-    since then. The limits are proposals.
+    since then. The limits are proposals. Reported in ultralytics#21123.
     """
     if not stopped_early(curves, args) or not curves.best_at:
         return None
@@ -186,7 +187,7 @@ def finetune_dip(curves: Curves, *, rows: int = 8, dip: float = 0.08, min_start:
     """Metrics dip at the start of a fine-tune and recover: warm-up over pretrained weights; no fault. dip.
 
     Of the first score within so many rows; min_start: weights that knew something. 10 of 26 public runs that began
-    above min_start dipped so far.
+    above min_start dipped so far. Reported in yolov5#12065.
     """
     scores = finite(curves.score)
     if len(scores) < rows + 4:
