@@ -9,7 +9,6 @@ import math
 import os
 import re
 import shutil
-import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,14 +17,14 @@ from typing import Any
 import jsonschema
 import pytest
 
-from diag import messages, settings
+from diag import settings
 from diag.codec import to_json
 from diag.engine import evaluate
 from diag.load import load_run
 from diag.messages import catalog
 from diag.model.evidence import Evidence
 from diag.model.finding import Finding, Report, Severity
-from diag.render import console, jsonfile, words
+from diag.render import jsonfile, words
 
 ROOT = Path(__file__).parents[1]
 CASES = sorted(
@@ -278,29 +277,3 @@ def _near(cell: str, number: float) -> bool:
         return math.isclose(float(cell), number, rel_tol=1e-6)
     except ValueError:
         return False
-
-
-@pytest.mark.parametrize(("lang", "width"), [("en", 80), ("zh", 80), ("zh", 120)])
-def test_a_terminal_of_that_width_holds_every_line(base: Path, lang: str, width: int) -> None:
-    """Only what is to be copied may be longer: commands, changes, and a table as wide as its cells."""
-    wide = []
-    for case in CASES:
-        _, evidence, report = judged(case, base)
-        text = console.report(report, evidence, lang=lang, width=width)
-        prose = text.split("\n\n" + messages.text(lang, "ui", "where") + "\n")[0]
-        for line in prose.splitlines()[2:]:
-            copied = re.match(rf"   (?:  \S|{messages.text(lang, 'ui', 'try')}: )", line)
-            columns = sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
-            if columns > width and not copied and " " in line.strip():  # one long word is a path
-                wide.append(f"{case.name}: {line}")
-    assert wide == []
-
-
-def test_no_sentence_is_said_twice(base: Path) -> None:
-    for case in CASES:
-        _, evidence, report = judged(case, base)
-        for lang in ("en", "zh"):
-            body = console.report(report, evidence, lang=lang, width=400).split(messages.text(lang, "ui", "skipped"))[0]
-            said = [line.strip() for line in body.splitlines() if len(line.strip()) > 25 and "docs/rules" not in line]
-            said = [line for line in said if not line.startswith(messages.text(lang, "ui", "evidence"))]
-            assert len(said) == len(set(said)), (case.name, [s for s in said if said.count(s) > 1])
