@@ -14,7 +14,7 @@ from diag.model.views import StepViews
 from diag.rules import broken_plugins, load_rules, step_views
 from diag.rules.base import Rule
 from diag.rules.living import too_early
-from diag.rules.outcome import outcomes
+from diag.rules.outcome import outcomes, runs_of
 
 _VERDICT = "train.converged_ok"
 """Of remarks of the same weight the one on the whole curve comes before those on parts of it."""
@@ -64,13 +64,14 @@ def evaluate(
                     raise TypeError(f"a rule answers Hit, Skip or None, not {type(verdict).__name__}")
         except Exception as error:  # one broken rule must not hide what the others found
             crashed.append(Crash(rule.id, f"{type(error).__name__}: {error}"))
-    for id in _contradicted(findings, rules):
+    runs = {id: runs_of(f, evidence.peers.runs if evidence.peers else ()) for id, f in findings.items()}
+    for id in _contradicted(findings, rules, runs):
         passed.append(id)
         del findings[id]
     explained_by: dict[str, tuple[str, ...]] = {}
     for rule in rules:
         explained_by[rule.finding] = (*explained_by.get(rule.finding, ()), *rule.explained_by)
-    ordered = _order(findings, explained_by)
+    ordered = _order(findings, explained_by, runs)
     passed, skipped = _once(findings, passed, skipped)
     views = None
     try:
@@ -87,10 +88,23 @@ def evaluate(
     return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views, _conclusive(evidence), apart)
 
 
-def _contradicted(findings: Mapping[str, Finding], rules: Sequence[Rule]) -> list[str]:
+Runs = Mapping[str, frozenset[str]]
+"""Finding -> the compared runs that it is of; all empty where one run is judged."""
+
+
+def _together(a: str, b: str, runs: Runs) -> bool:
+    """Two findings may be about the same run: what is wrong with one run neither explains nor contradicts another."""
+    return not (runs[a] and runs[b]) or bool(runs[a] & runs[b])
+
+
+def _contradicted(findings: Mapping[str, Finding], rules: Sequence[Rule], runs: Runs) -> list[str]:
     """Findings that another finding contradicts, by the `unless` of the rule that made them."""
     unless = {rule.id: rule.unless for rule in rules}
-    return [id for id, f in findings.items() if any(other in findings for other in unless[f.message])]
+    return [
+        id
+        for id, f in findings.items()
+        if any(other in findings and _together(id, other, runs) for other in unless[f.message])
+    ]
 
 
 def _once(
@@ -155,13 +169,15 @@ def _finding(rule: Rule, hit: Hit, fixed: Severity | None) -> Finding:
     )
 
 
-def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str, ...]]) -> tuple[Finding, ...]:
+def _order(
+    findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str, ...]], runs: Runs
+) -> tuple[Finding, ...]:
     """Causes first, by severity, then confidence, headroom and how much they explain; their symptoms come after them.
 
     A cause ranks with the worst of what it explains: a low one that killed the run stands above a medium remark.
     What is no fault (info) keeps its own rank.
     """
-    causes = {id: [c for c in explained_by.get(id, ()) if c in findings] for id in findings}
+    causes = {id: [c for c in explained_by.get(id, ()) if c in findings and _together(id, c, runs)] for id in findings}
     effects = {id: tuple(sorted(e for e in findings if id in causes[e])) for id in findings}
 
     def rank(id: str, seen: tuple[str, ...] = ()) -> int:

@@ -5,7 +5,7 @@ finding a single difference is likely the cause, and several can't be told apart
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -54,6 +54,12 @@ class _Comparison:
     """Of each run by itself."""
     compared: Sequence[Finding]
     """Of all together."""
+
+
+def runs_of(finding: Finding, names: Iterable[str]) -> frozenset[str]:
+    """The compared runs that a finding's evidence is of; empty where it is of none in particular."""
+    files = [source.file for source in finding.evidence]
+    return frozenset(name for name in names if any(f == name or f.startswith(f"{name}/") for f in files))
 
 
 def outcomes(
@@ -135,7 +141,7 @@ def _values(peers: Peers, better: _Side, worse: _Side) -> dict[str, tuple[str, s
 def _reasons(runs: _Comparison, better: _Side, worse: _Side, matters: Sequence[str]) -> tuple[Reason, ...]:
     pairs = _values(runs.peers, better, worse)
     kinds = ("train.", "num.", "data.") if matters is _SCORE else ("speed.", "mem.", "hw.")
-    ours = [f for f in runs.compared if any(source.file.split("/")[0] == worse.name for source in f.evidence)]
+    ours = [f for f in runs.compared if worse.name in runs_of(f, runs.peers.runs)]
     fine = {f.id for f in runs.findings.get(better.name, ())}
     told: dict[str, Reason] = {}
     for finding in (*_causes(ours), *_causes(runs.findings.get(worse.name, ()))):

@@ -155,3 +155,16 @@ def test_a_larger_batch_may_take_longer(tmp_path: Path) -> None:
 def test_an_image_that_takes_longer_is_seen_through_the_batch(tmp_path: Path) -> None:
     outcomes = judged(_timed(tmp_path, "a", 0.2), _timed(tmp_path, "b", 1.0, batch=32))[1].outcomes
     assert [(o.measure, round(o.other / o.best, 1)) for o in outcomes[1:]] == [("image_seconds", 2.5)]
+
+
+def test_what_is_wrong_with_one_run_neither_explains_nor_contradicts_another(tmp_path: Path) -> None:
+    good, bad = run(tmp_path, "a", to=0.5), run(tmp_path, "b", to=0.5)
+    rows = (bad / "results.csv").read_text().splitlines()
+    broken = [",".join([row.split(",")[0], "nan", "nan", "0", "0", row.split(",")[5]]) for row in rows[1:]]
+    (bad / "results.csv").write_text("\n".join([rows[0], *broken]) + "\n")
+    report = judged(good, bad)[1]
+    ids = {f.id: f for f in report.findings}
+    assert {"num.nan_loss", "train.converged_ok", "train.lr_schedule_ok"} <= set(ids)
+    assert ids["train.converged_ok"].evidence[0].file == f"{good}/results.csv"
+    assert "train.not_learning" in ids["num.nan_loss"].explains  # the same run
+    assert not set(ids["num.nan_loss"].explains) & {"train.converged_ok", "train.plateau"}
