@@ -26,7 +26,8 @@ def _arguments(runs: Mapping[str, Evidence]) -> list[Difference]:
     raws = [run.args.raw if run.args else {} for run in runs.values()]
     if not all(raws):
         return []
-    names = dict.fromkeys(n for raw in raws for n in raw if n not in _IGNORED)
+    # An argument that one release does not know yet is no difference; one that is null there is.
+    names = dict.fromkeys(n for n in raws[0] if n not in _IGNORED and all(n in raw for raw in raws))
     changed = [n for n in names if len({_word(raw.get(n)) for raw in raws}) > 1]
     return [Difference(n, tuple(_word(raw.get(n)) for raw in raws)) for n in changed[:_MAX_ARGUMENTS]]
 

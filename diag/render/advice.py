@@ -9,12 +9,12 @@ from diag.model.finding import Finding, Value
 from diag.render.safe import clean
 
 _OLD = {"noautoanchor", "image_weights", "evolve", "quad", "img_size", "hyp"}
-"""Arguments that only train.py of YOLOv5 and YOLOv7 has."""
+"""Arguments of train.py of YOLOv5, YOLOv7 and YOLOv9."""
 _FLAGS = {
     "epochs": "--epochs", "batch": "--batch-size", "imgsz": "--img", "workers": "--workers", "device": "--device",
     "cache": "--cache", "rect": "--rect", "resume": "--resume", "exist_ok": "--exist-ok", "patience": "--patience",
     "optimizer": "--optimizer", "freeze": "--freeze", "model": "--weights", "save_period": "--save-period",
-    "cos_lr": "--cos-lr", "single_cls": "--single-cls", "multi_scale": "--multi-scale", "data": "--data",
+    "cos_lr": "--cos-lr", "close_mosaic": "--close-mosaic", "single_cls": "--single-cls", "multi_scale": "--multi-scale", "data": "--data",
 }  # fmt: skip
 _HYP = {
     "lr0", "lrf", "momentum", "weight_decay", "warmup_epochs", "warmup_momentum", "warmup_bias_lr", "box", "cls", "obj",
@@ -26,9 +26,9 @@ _DEFAULTS = {"batch": 16, "imgsz": 640, "workers": 8, "optimizer": "auto", "lr0"
 
 
 def is_old(evidence: Evidence) -> bool:
-    """True for a run of YOLOv5 or YOLOv7, whose arguments are flags of train.py and a hyp.yaml."""
+    """True for a run of YOLOv5, YOLOv7 or YOLOv9, whose arguments are flags of train.py and a hyp.yaml."""
     raw = evidence.args.raw if evidence.args else {}
-    if "task" in raw or "close_mosaic" in raw:
+    if "task" in raw:  # Ultralytics always writes it; its first releases had image_weights, too
         return False
     losses = set(evidence.curves.train) if evidence.curves else set()
     return bool(_OLD & set(raw)) or "obj_loss" in losses

@@ -88,7 +88,7 @@ def _by_score(runs: _Comparison, *, errors: float = 2.0) -> Outcome | None:
     if {"data.train_val_leak", "data.val_equals_train"} & {f.id for f in runs.findings.get(better.name, ())}:
         case, reasons = "leak", ()
     elif "data" in _values(runs.peers, better, worse):
-        case, reasons = "data", ()
+        case, reasons = "data", tuple(r for r in reasons if r.why == "fault")
     elif better.value - worse.value <= noise or better.value == worse.value:
         case, reasons = "noise", ()
     elif not reasons:

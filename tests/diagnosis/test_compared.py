@@ -118,6 +118,17 @@ def test_scores_on_other_data_and_within_the_noise_are_no_success(tmp_path: Path
     assert judged(a, same)[2].case == "noise"
 
 
+def test_a_fault_counts_on_other_data_too(tmp_path: Path) -> None:
+    good, bad = run(tmp_path, "a", to=0.5), run(tmp_path, "b", to=0.5, data="b.yaml", extra=1)
+    rows = (bad / "results.csv").read_text().splitlines()
+    broken = [",".join([row.split(",")[0], "nan", "nan", "0", "0", row.split(",")[5]]) for row in rows[1:]]
+    (bad / "results.csv").write_text("\n".join([rows[0], *broken]) + "\n")
+    evidence, _, outcome = judged(good, bad)
+    assert (outcome.case, [(r.why, r.finding) for r in outcome.reasons]) == ("data", [("fault", "num.nan_loss")])
+    assert evidence.peers is not None
+    assert {d.what for d in evidence.peers.differences} == {"data", "score"}
+
+
 def test_what_only_one_run_says_is_no_difference(tmp_path: Path) -> None:
     a, b = run(tmp_path, "a", to=0.5), run(tmp_path, "b", to=0.6, imgsz=960)
     (b / "console.log").write_text(

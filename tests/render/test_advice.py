@@ -61,6 +61,11 @@ def test_yolov5_takes_flags_or_nothing(change: dict[str, Any], typed: str) -> No
     assert advice.typed(change, "en", old=True) == typed
 
 
+def test_yolov9_is_old_and_the_first_yolov8_is_not() -> None:
+    assert advice.is_old(Evidence(args=TrainArgs({"hyp": "hyp.scratch-high.yaml", "close_mosaic": 15, "epochs": 100})))
+    assert not advice.is_old(Evidence(args=TrainArgs({"task": "detect", "mode": "train", "image_weights": False})))
+
+
 def test_a_command_of_yolov5_is_whole_or_not_there() -> None:
     evidence = Evidence(args=TrainArgs(V5))
     command = "python train.py --weights yolov5s.pt --data 'my data.yaml' --epochs 300 --img 640 --batch-size 4"
