@@ -14,7 +14,8 @@ _FLAGS = {
     "epochs": "--epochs", "batch": "--batch-size", "imgsz": "--img", "workers": "--workers", "device": "--device",
     "cache": "--cache", "rect": "--rect", "resume": "--resume", "exist_ok": "--exist-ok", "patience": "--patience",
     "optimizer": "--optimizer", "freeze": "--freeze", "model": "--weights", "save_period": "--save-period",
-    "cos_lr": "--cos-lr", "close_mosaic": "--close-mosaic", "single_cls": "--single-cls", "multi_scale": "--multi-scale", "data": "--data",
+    "cos_lr": "--cos-lr", "close_mosaic": "--close-mosaic", "single_cls": "--single-cls",
+    "multi_scale": "--multi-scale", "data": "--data",
 }  # fmt: skip
 _HYP = {
     "lr0", "lrf", "momentum", "weight_decay", "warmup_epochs", "warmup_momentum", "warmup_bias_lr", "box", "cls", "obj",
