@@ -9,11 +9,17 @@ from typing import Any
 from diag.errors import ConfigError
 from diag.model.evidence import Evidence
 from diag.model.finding import Crash, Finding, Hit, Report, Severity, Skip, Skipped, Verdict
+from diag.model.outcome import Outcome
 from diag.model.views import StepViews
 from diag.rules import broken_plugins, load_rules, step_views
 from diag.rules.base import Rule
 from diag.rules.living import too_early
+from diag.rules.outcome import outcomes, runs_of
 
+_VERDICT = "train.converged_ok"
+"""Of remarks of the same weight the one on the whole curve comes before those on parts of it."""
+_LEARNED = 0.02
+"""A best score below it is as good as none (train.not_learning's limit)."""
 _UNHARMED = {"finished", "running", "stopped"}
 Overrides = Mapping[str, Mapping[str, Any]]
 """Rule id -> threshold name -> value; also `enabled` and `severity`."""
@@ -58,17 +64,47 @@ def evaluate(
                     raise TypeError(f"a rule answers Hit, Skip or None, not {type(verdict).__name__}")
         except Exception as error:  # one broken rule must not hide what the others found
             crashed.append(Crash(rule.id, f"{type(error).__name__}: {error}"))
+    runs = {id: runs_of(f, evidence.peers.runs if evidence.peers else ()) for id, f in findings.items()}
+    for id in _contradicted(findings, rules, runs):
+        passed.append(id)
+        del findings[id]
     explained_by: dict[str, tuple[str, ...]] = {}
     for rule in rules:
         explained_by[rule.finding] = (*explained_by.get(rule.finding, ()), *rule.explained_by)
-    ordered = _order(findings, explained_by)
+    ordered = _order(findings, explained_by, runs)
     passed, skipped = _once(findings, passed, skipped)
     views = None
     try:
         views = _views(evidence, findings, skipped, changes.get(step_views.ID, {}))
     except Exception as error:
         crashed.append(Crash(step_views.ID, f"{type(error).__name__}: {error}"))
-    return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views, _conclusive(evidence))
+    apart: tuple[Outcome, ...] = ()
+    if evidence.peers is not None:
+        each = {n: evaluate(r, overrides=overrides, rules=rules).findings for n, r in evidence.peers.runs.items()}
+        try:
+            apart = outcomes(evidence.peers, each, ordered)
+        except Exception as error:
+            crashed.append(Crash("compare", f"{type(error).__name__}: {error}"))
+    return Report(ordered, tuple(passed), tuple(skipped), tuple(crashed), views, _conclusive(evidence), apart)
+
+
+Runs = Mapping[str, frozenset[str]]
+"""Finding -> the compared runs that it is of; all empty where one run is judged."""
+
+
+def _together(a: str, b: str, runs: Runs) -> bool:
+    """Two findings may be about the same run: what is wrong with one run neither explains nor contradicts another."""
+    return not (runs[a] and runs[b]) or bool(runs[a] & runs[b])
+
+
+def _contradicted(findings: Mapping[str, Finding], rules: Sequence[Rule], runs: Runs) -> list[str]:
+    """Findings that another finding contradicts, by the `unless` of the rule that made them."""
+    unless = {rule.id: rule.unless for rule in rules}
+    return [
+        id
+        for id, f in findings.items()
+        if any(other in findings and _together(id, other, runs) for other in unless[f.message])
+    ]
 
 
 def _once(
@@ -88,8 +124,11 @@ def _once(
 
 
 def _conclusive(evidence: Evidence) -> bool:
-    """Whether silence means that all is well: something was measured, and the run did not fail."""
+    """Whether silence means that all is well: something was measured, the run did not fail, and it learned."""
     known = any(fact is not None for fact in (evidence.steps, evidence.curves, evidence.dataset, evidence.peers))
+    curves = evidence.curves
+    if curves is not None and curves.best_at and curves.best < _LEARNED:
+        return False  # too short for train.not_learning, and nothing to call good
     return known and (evidence.run is None or evidence.run.exit_cause.kind in _UNHARMED)
 
 
@@ -124,23 +163,35 @@ def _finding(rule: Rule, hit: Hit, fixed: Severity | None) -> Finding:
         severity=fixed or hit.severity or rule.severity,
         confidence=hit.confidence,
         values=hit.values,
-        evidence=hit.evidence,
+        evidence=tuple(dict.fromkeys(hit.evidence)),
         fixes=hit.fixes,
         headroom=hit.headroom,
     )
 
 
-def _order(findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str, ...]]) -> tuple[Finding, ...]:
-    """Causes first, by severity, then confidence, then headroom; what a found cause explains comes after them."""
-    causes = {id: [c for c in explained_by.get(id, ()) if c in findings] for id in findings}
+def _order(
+    findings: Mapping[str, Finding], explained_by: Mapping[str, tuple[str, ...]], runs: Runs
+) -> tuple[Finding, ...]:
+    """Causes first, by severity, then confidence, headroom and how much they explain; their symptoms come after them.
+
+    A cause ranks with the worst of what it explains: a low one that killed the run stands above a medium remark.
+    What is no fault (info) keeps its own rank.
+    """
+    causes = {id: [c for c in explained_by.get(id, ()) if c in findings and _together(id, c, runs)] for id in findings}
     effects = {id: tuple(sorted(e for e in findings if id in causes[e])) for id in findings}
 
-    def key(finding: Finding) -> tuple[bool, int, int, float, str]:
+    def rank(id: str, seen: tuple[str, ...] = ()) -> int:
+        own = findings[id].severity.rank
+        return max([own, *(rank(e, (*seen, id)) for e in effects[id] if own and e not in seen)])
+
+    def key(finding: Finding) -> tuple[bool, int, int, float, int, bool, str]:
         return (
             bool(causes[finding.id]),
-            -finding.severity.rank,
+            -rank(finding.id),
             -["low", "medium", "high"].index(finding.confidence),
             -(finding.headroom or 0.0),
+            -len(effects[finding.id]),
+            finding.id != _VERDICT,
             finding.id,
         )
 

@@ -51,6 +51,21 @@ def smooth(values: Sequence[float], *, window: int = 5) -> list[float]:
     return [mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
 
 
+def would_stop(scores: Sequence[float], patience: int) -> int:
+    """The row (1 = first) after which early stopping with this patience ends the run; 0 if it never does.
+
+    As Ultralytics counts: the best row moves with a score that is higher or equal, a row without one counts as no
+    better (utils/torch_utils.py, EarlyStopping).
+    """
+    best, at = -math.inf, 0
+    for row, score in enumerate(scores, 1):
+        if score >= best:  # never true of nan
+            best, at = score, row
+        if row - at >= patience:
+            return row
+    return 0
+
+
 class _Shape:
     """Steps with the same stages in the same order: their nanoseconds one after the other, and which steps they are."""
 

@@ -83,6 +83,8 @@ def section(rule: Rule) -> list[str]:
     ]
     if rule.explained_by:
         lines += ["", "Goes under: " + ", ".join(f"`{id}`" for id in rule.explained_by) + "."]
+    if rule.unless:
+        lines += ["", "Not said beside: " + ", ".join(f"`{id}`" for id in rule.unless) + "."]
     if rule.thresholds:
         lines += ["", "| threshold | default |", "| :-- | --: |"]
         lines += [f"| `{name}` | {default} |" for name, default in rule.thresholds.items()]

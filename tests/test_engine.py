@@ -8,7 +8,7 @@ import pytest
 from diag.engine import evaluate
 from diag.errors import ConfigError
 from diag.model.evidence import Evidence, StepStats
-from diag.model.finding import Confidence, Hit, Severity, Skip, Verdict
+from diag.model.finding import Confidence, Hit, Severity, Skip, Source, Verdict
 from diag.model.run import ExitCause, RunRecord, TrainArgs
 from diag.model.trace import Stage
 from diag.render.words import disagreements
@@ -18,8 +18,15 @@ from tests.rules.building import evidence
 ARGS = Evidence(args=TrainArgs({}))
 
 
-def make(id: str, verdict: Any, *, severity: Severity = Severity.MEDIUM, explained_by: tuple[str, ...] = ()) -> Rule:
-    @rule(id, severity, explained_by=explained_by)
+def make(
+    id: str,
+    verdict: Any,
+    *,
+    severity: Severity = Severity.MEDIUM,
+    explained_by: tuple[str, ...] = (),
+    unless: tuple[str, ...] = (),
+) -> Rule:
+    @rule(id, severity, explained_by=explained_by, unless=unless)
     def judge(args: TrainArgs, *, limit: float = 1.0, name: str = "a") -> Verdict:
         """Says what it is told to."""
         if isinstance(verdict, Exception):
@@ -54,6 +61,32 @@ def test_a_symptom_goes_under_its_cause_however_loud_it_is() -> None:
     ]
     report = evaluate(ARGS, rules=rules)
     assert [(f.id, f.explains) for f in report.findings] == [("cause", ("symptom",)), ("symptom", ())]
+
+
+def test_a_quiet_cause_of_a_loud_symptom_stands_above_a_louder_remark() -> None:
+    rules = [
+        make("a.remark", Hit(), severity=Severity.HIGH),
+        make("cause", Hit(), severity=Severity.LOW),
+        make("middle", Hit(), severity=Severity.LOW, explained_by=("cause",)),
+        make("killed", Hit(), severity=Severity.CRITICAL, explained_by=("middle",)),
+        make("fine", Hit(), severity=Severity.INFO),
+        make("flat", Hit(), severity=Severity.CRITICAL, explained_by=("fine",)),
+    ]
+    roots = [f.id for f in evaluate(ARGS, rules=rules).findings if f.id in {"a.remark", "cause", "fine"}]
+    assert roots == ["cause", "a.remark", "fine"]
+
+
+def test_what_another_finding_contradicts_is_not_said() -> None:
+    rules = [make("fine", Hit(), severity=Severity.INFO, unless=("broken",)), make("broken", Hit())]
+    report = evaluate(ARGS, rules=rules)
+    assert ([f.id for f in report.findings], report.passed) == (["broken"], ("fine",))
+    assert [f.id for f in evaluate(ARGS, rules=rules[:1]).findings] == ["fine"]
+
+
+def test_the_same_evidence_is_said_once() -> None:
+    where = Source("dmesg.txt", 1, "Killed process")
+    report = evaluate(ARGS, rules=[make("a", Hit(evidence=(where, where)))])
+    assert report.findings[0].evidence == (where,)
 
 
 def test_order_is_severity_then_headroom_then_confidence() -> None:
@@ -162,3 +195,11 @@ def test_a_slow_loader_has_one_root_on_top() -> None:
     explained = {id for f in report.findings for id in f.explains}
     assert [f.id for f in report.findings if f.id not in explained] == ["speed.decode_bound"]
     assert report.findings[0].explains == ("speed.loader_bound", "speed.raise_workers")
+
+
+def test_a_short_run_without_any_score_is_not_called_good() -> None:
+    rules = [make("a", None)]
+    args = {"args": {"epochs": 3}}
+    nothing = evidence({"curves": {"metrics/mAP50-95(B)": "0 x3"}} | args)
+    assert evaluate(nothing, rules=rules).verdict == "unknown"
+    assert evaluate(evidence({"curves": {"metrics/mAP50-95(B)": "0.3 x3"}} | args), rules=rules).verdict == "pass"

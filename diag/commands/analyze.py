@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from diag.live.state import run_state
     from diag.load import load_runs
     from diag.load.profile import load_profile
+    from diag.load.quote import quoted
     from diag.load.run import ACCEPTED
     from diag.model.finding import Severity
     from diag.render import console, jsonfile, markdown
@@ -70,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
     if living:
         print("note: this run still trains; what only its end can show is left out (diag watch)", file=sys.stderr)
     report = evaluate(evidence, overrides=overrides, living=living)
+    if len(args.path) == 1 and args.path[0] != "-":
+        report = quoted(report, Path(args.path[0]))
     if args.report:
         write_reports(Path(args.path[0]), report, evidence, lang=args.lang)
     if args.format == "json":

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,33 @@ from diag.load.read import UnreadableError, read_text
 from diag.model.run import TrainArgs
 
 _MAX_BYTES = 1024 * 1024
+_MAX_SHOWN = 200
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*:\s*(.*)")
 _SCIENTIFIC = re.compile(r"[+-]?\d+(?:\.\d*)?[eE][+-]?\d{1,3}")
 _V5_NAMES = {"batch_size": "batch", "img_size": "imgsz", "weights": "model"}
 
 
-def read_args(paths: list[Path]) -> TrainArgs:
-    """The arguments in these files together; raises UnreadableError when one can't be read."""
+def read_args(paths: list[Path], *, name: Callable[[Path], str] = lambda path: path.name) -> TrainArgs:
+    """The arguments in these files together, with their places; `name` is what a file is called.
+
+    Raises UnreadableError when one can't be read.
+    """
     raw: dict[str, Any] = {}
+    places: dict[str, tuple[str, int, str]] = {}
     for path in paths:
-        raw |= parse_args(read_text(path, limit=_MAX_BYTES))
-    return TrainArgs(raw)
+        text = read_text(path, limit=_MAX_BYTES)
+        raw |= parse_args(text)
+        places |= argument_lines(text, name(path))
+    return TrainArgs(raw, places)
+
+
+def argument_lines(text: str, file: str) -> dict[str, tuple[str, int, str]]:
+    """The line of each `name: value` that stands at the margin."""
+    found: dict[str, tuple[str, int, str]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _LINE.fullmatch(line.rstrip()):
+            found[_V5_NAMES.get(match[1], match[1])] = (file, number, line.strip()[:_MAX_SHOWN])
+    return found
 
 
 def parse_args(text: str) -> dict[str, Any]:

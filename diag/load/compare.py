@@ -17,7 +17,7 @@ def compare(runs: Mapping[str, Evidence]) -> Peers:
     for what, read in _FACTS.items():
         values = [read(run) for run in runs.values()]
         told = [_word(v) for v in values]
-        if any(v not in {None, ""} for v in values) and len(set(told)) > 1:
+        if len({word for word in told if word != "-"}) > 1:  # what one of two does not say is no difference
             found.append(Difference(what, tuple(told)))
     return Peers(dict(runs), tuple(found))
 
@@ -26,7 +26,8 @@ def _arguments(runs: Mapping[str, Evidence]) -> list[Difference]:
     raws = [run.args.raw if run.args else {} for run in runs.values()]
     if not all(raws):
         return []
-    names = dict.fromkeys(n for raw in raws for n in raw if n not in _IGNORED)
+    # An argument that one release does not know yet is no difference; one that is null there is.
+    names = dict.fromkeys(n for n in raws[0] if n not in _IGNORED and all(n in raw for raw in raws))
     changed = [n for n in names if len({_word(raw.get(n)) for raw in raws}) > 1]
     return [Difference(n, tuple(_word(raw.get(n)) for raw in raws)) for n in changed[:_MAX_ARGUMENTS]]
 
@@ -77,7 +78,7 @@ _FACTS: dict[str, Callable[[Evidence], str | int | float | None]] = {
     "step_s": step_seconds,
     "epoch_s": epoch_seconds,
     "score": best_score,
-    "epochs": lambda r: r.curves.rows if r.curves else None,
+    "epochs_run": lambda r: r.curves.rows if r.curves else None,
     "train_loss": lambda r: r.curves.train_last if r.curves and math.isfinite(r.curves.train_last) else None,
     "ended": lambda r: r.log.ended if r.log else "",
 }

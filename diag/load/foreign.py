@@ -232,16 +232,26 @@ def _data(text: str, file: str) -> Any:
 def _arguments(args: TrainArgs | None, log: TrainLog | None, texts: list[tuple[str, str]]) -> TrainArgs | None:
     """The arguments of args.yaml, else of the console; words of a captured command line fill gaps."""
     raw: dict[str, Any] = {_V5.get(k, k): v for k, v in log.args.items()} if log else {}
+    places = {_V5.get(k, k): (log.file, n, f"{k}={log.args[k]}") for k, n in log.args_lines.items()} if log else {}
     if args is not None:
         raw = {**raw, **args.raw}
+        places = {**{k: p for k, p in places.items() if k not in args.raw}, **args.places}
     for file, text in texts:
         if Path(file).name.lower() in _ARG_FILES:
             words = {m[1].replace("-", "_"): m[2] or "True" for m in _FLAG.finditer(text[:8000])}
             words |= dict(_WORD.findall(text[:8000]))
             with contextlib.suppress(UnreadableError):
                 words = words or {k: str(v) for k, v in parse_args(text).items()}
+            rows = text[:8000].splitlines()
+            at = {k: next((i for i, row in enumerate(rows, 1) if re.search(_spelled(k), row)), 0) for k in words}
+            places = {**{_V5.get(k, k): (file, n, rows[n - 1].strip()) for k, n in at.items() if n}, **places}
             raw = {**{_V5.get(k, k): scalar(str(v)) for k, v in words.items()}, **raw}
-    return TrainArgs(raw) if raw else args
+    return TrainArgs(raw, places) if raw else args
+
+
+def _spelled(name: str) -> str:
+    """A pattern for an argument of a command line or a YAML file, whatever its dashes."""
+    return rf"(?:^|[\s,;-]){re.escape(name).replace('_', '[_-]')}(?:[\s=:]|$)"
 
 
 def log_epochs(log: TrainLog) -> Epochs | None:

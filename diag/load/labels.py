@@ -1,6 +1,7 @@
 """data.yaml and label files, read without the images."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
@@ -14,6 +15,7 @@ from diag.model.foreign import DataYaml, LabelFiles
 MAX_FILES = 20_000
 _MAX_PROBLEMS = 50
 _MAX_ROWS = 100_000
+_KEY = re.compile(r"""["']?(\w{1,40})["']?\s*:""")
 Row = tuple[float, ...]
 
 
@@ -42,6 +44,7 @@ def parse_data_yaml(text: str, *, name: str = "data.yaml") -> DataYaml:
         kpt_shape=_ints(raw.get("kpt_shape")),
         flip_idx=_ints(raw.get("flip_idx")),
         root=_path(raw.get("path")),
+        lines={m[1]: n for n, line in enumerate(text.splitlines(), 1) if (m := _KEY.match(line))},
     )
 
 

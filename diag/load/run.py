@@ -94,7 +94,7 @@ def _load_file(path: Path, files: Files) -> Evidence:
     reader = _Reader(path.parent)
     if path.suffix.lower() == ".csv":
         epochs = reader.read(path, lambda p: read_results(p, name=path.name))
-        args = reader.read(_first(path.parent, "args.yaml"), lambda p: read_args([p]))
+        args = reader.read(_first(path.parent, "args.yaml"), lambda p: read_args([p], name=reader.name))
         evidence = Evidence(epochs=epochs, args=args, curves=curves(epochs))
         if epochs is None and (text := reader.read(path, read_text)) is not None:
             evidence = assemble(evidence, tables={path.name: text})
@@ -133,7 +133,7 @@ def _load_folder(base: Path, files: Files) -> Evidence:
     csv = _first(yolo, "results.csv")
     epochs = reader.read(csv, lambda p: read_results(p, name=reader.name(p)))
     args_files = [p for name in ("args.yaml", "opt.yaml", "hyp.yaml") if (p := _first(yolo, name))]
-    args = reader.read(args_files[0], lambda _: read_args(args_files)) if args_files else None
+    args = reader.read(args_files[0], lambda _: read_args(args_files, name=reader.name)) if args_files else None
     if args is None and run is not None and run.args:
         args = TrainArgs(dict(run.args))
     measured = replace(_of_trace(trace), ranks=_ranks(reader, base / "trace", trace, files))

@@ -135,7 +135,7 @@ def parse_results_txt(text: str, *, name: str = "results.txt") -> Epochs | None:
     """The rows of a headerless results.txt (`0/99 3.1G 0.08 ...`); None if this is none."""
     rows: list[Epoch] = []
     dropped = 0
-    for line in text.splitlines()[:_MAX_ROWS]:
+    for number, line in enumerate(text.splitlines()[:_MAX_ROWS]):  # a row that counts from 0 stands one line lower
         cells = line.split()
         if len(cells) < 2:
             dropped += bool(cells)
@@ -150,7 +150,7 @@ def parse_results_txt(text: str, *, name: str = "results.txt") -> Epochs | None:
             continue
         names = _OLD if len(numbers) == 13 else tuple(n for n in _OLD if n != "train/total_loss")
         values = {n: v for n, v in zip(names, numbers, strict=True) if "/" in n and n != "train/total_loss"}
-        rows.append(Epoch(len(rows) + 1, float(epoch), values))
+        rows.append(Epoch(number, float(epoch), values))
     if len(rows) <= dropped:
         return None
     return Epochs(tuple(rows), tuple(rows[0].values), dropped, name)

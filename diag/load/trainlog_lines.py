@@ -64,10 +64,11 @@ class LogParser:
         self.parts: list[LogEpoch] = []
         self.scans: dict[tuple[str, str], Scan] = {}
         self.caches: dict[str, ImageCache] = {}
-        self.transferred: dict[tuple[int, int], None] = {}
+        self.transferred: dict[tuple[int, int], int] = {}
         self.versions: dict[str, None] = {}
         self.facts: dict[str, Any] = {}
         self.args: dict[str, Any] = {}
+        self.args_lines: dict[str, int] = {}
         self.autobatch: list[float] = []
         self.names: tuple[str, ...] = ()
         self.open: LogEpoch | None = None
@@ -123,6 +124,8 @@ class LogParser:
             self.table = {}
             return
         elif self.table is not None and (found := _CLASS_ROW.match(line)) and len(self.table) < 10_000:
+            if not self.table:
+                self.facts["class_line"] = number
             self.table[found[1]] = int(found[3])
             self.classes = self.table
             return
@@ -216,14 +219,16 @@ class LogParser:
                     found[2].lower() or "ram", float(found[1]), drawn.done, drawn.total, number
                 )
         elif found := _TRANSFER.search(line):
-            self.transferred[int(found[1]), int(found[2])] = None
+            self.transferred.setdefault((int(found[1]), int(found[2])), number)
         elif found := _START.search(line):
             self._close()
             self.started += 1
             if self.runs[-1]:
                 self.runs.append([])
         elif found := _ARGS.search(line):
-            self.args |= arguments(found[1])
+            said = arguments(found[1])
+            self.args |= said
+            self.args_lines |= dict.fromkeys(said, number)
             self.facts |= {"windows": True} if "engine\\trainer" in line else {}
         elif found := _OPT.search(line):
             self.facts |= {"optimizer": found[1], "optimizer_lr": _float(found[2])}
@@ -284,8 +289,10 @@ class LogParser:
             scans=tuple(self.scans.values()),
             caches=tuple(self.caches.values()),
             transferred=tuple(self.transferred),
+            transferred_lines=tuple(self.transferred.values()),
             versions=tuple(self.versions),
             args=self.args,
+            args_lines=self.args_lines,
             autobatch_gib=tuple(self.autobatch),
             runs=max(len(runs), self.started),
             lines=lines,

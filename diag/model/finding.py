@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from diag.model.outcome import Outcome
 from diag.model.views import StepViews
 
 Value = str | int | float | bool | None
@@ -123,6 +124,8 @@ class Report:
     """The threshold view and the share view of the step times; None without step times."""
     conclusive: bool = True
     """False if too little is known to call the run good: no step times, curves or data audit, or it failed."""
+    outcomes: tuple[Outcome, ...] = ()
+    """Of several runs: which difference explains how they ended."""
 
     @property
     def verdict(self) -> str:

@@ -86,6 +86,7 @@ class TrainLog:
     scans: tuple[Scan, ...] = ()
     caches: tuple[ImageCache, ...] = ()
     transferred: tuple[tuple[int, int], ...] = ()
+    transferred_lines: tuple[int, ...] = ()  # one for each entry
     versions: tuple[str, ...] = ()
     """Ultralytics or YOLOv5 versions of the banners, each once, in order."""
     torch: str = ""
@@ -94,12 +95,14 @@ class TrainLog:
     gpu_mib: float | None = None
     gpus: int = 0
     args: Mapping[str, Any] = field(default_factory=dict)
+    args_lines: Mapping[str, int] = field(default_factory=dict)  # where it was printed last
     optimizer: str = ""
     optimizer_lr: float | None = None
     autobatch_gib: tuple[float, ...] = ()
     """Memory at batch 1, 2, 4 ... of AutoBatch's table."""
     class_instances: Mapping[str, int] = field(default_factory=dict)
     """Instances of each class in the last validation table that lists them."""
+    class_line: int = 0  # the first of that table; 0 without one
     hours: float | None = None
     runs: int = 0
     """Trainings in the file."""
@@ -216,6 +219,7 @@ class DataYaml:
     kpt_shape: tuple[int, ...] = ()
     flip_idx: tuple[int, ...] = ()
     root: str = ""
+    lines: Mapping[str, int] = field(default_factory=dict)  # of each key at the margin
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,8 @@ class TrainArgs:
     """The arguments that training really used (args.yaml, run.json). `raw` holds all of them."""
 
     raw: Mapping[str, Any]
+    places: Mapping[str, tuple[str, int, str]] = field(default_factory=dict)
+    """Where an argument was read: file, line and what stands there; absent where that is not known."""
 
     def get(self, name: str, default: Any = None) -> Any:
         """One argument, or `default` where it is absent or null."""

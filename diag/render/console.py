@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from diag.messages import text
 from diag.model.evidence import Evidence
-from diag.model.finding import Finding, Report
-from diag.render import words
+from diag.model.finding import Finding, Report, Severity
+from diag.render import advice, compared, words
+from diag.render.curveline import curve_lines
 from diag.render.machine import COLUMNS, machine_note, machine_rows
 
 COLORS = {
@@ -15,11 +16,12 @@ COLORS = {
     "pass": "32;1", "low": "36", "info": "36", "unknown": "35;1", "dim": "2", "bold": "1", "change": "32",
 }  # fmt: skip
 _BAR = 20
-_SKIP_GROUPS, _SKIP_IDS = 4, 4
-"""What a terminal shows of the rules that could not judge; Markdown and JSON hold them all."""
+_SKIP_GROUPS = 3
+"""Reasons that a terminal shows of the rules that could not judge; Markdown and JSON hold them all, with the rules."""
 # A wide character with the closing punctuation after it, or a word with the spaces after it.
 _WORDS = re.compile(
-    r"[\u2e80-\u9fff\uff00-\uffef][\u3001\u3002\uff0c\uff1a\uff1b\uff09]*|[^\s\u2e80-\u9fff\uff00-\uffef]+\s*|\s+"
+    r"[\u2e80-\u9fff\uff00-\uffef][\u3001\u3002\uff0c\uff1a\uff1b\uff09]*"
+    r"|[^\s\u2e80-\u9fff\uff00-\uffef]+(?:[\u3001\u3002\uff0c\uff1a\uff1b\uff09]+|\s*)|\s+"
 )
 
 
@@ -32,18 +34,26 @@ class _Page:
     def __init__(self, lang: str, color: bool, width: int) -> None:
         self.lang, self.color, self.width = lang, color, width
         self.lines: list[str] = []
+        self.told: set[str] = set()
 
     def render(self, report: Report, evidence: Evidence) -> str:
         verdict = report.verdict
         self.lines += [
             f"{self.paint(self.ui(verdict), verdict)}  {words.headline(report, self.lang)}",
-            self.paint(words.clean(evidence.path), "dim"),
         ]
+        if not compared.legend(evidence):
+            self.lines.append(self.paint(words.clean(evidence.path), "dim"))
         self.wrap(words.ending(evidence, self.lang), "")
+        for line in curve_lines(evidence, self.lang):
+            self.wrap(line, "", "  ", style="dim")
+        self.outcomes(report, evidence)
         explained = {id for f in report.findings for id in f.explains}
-        for number, finding in enumerate((f for f in report.findings if f.id not in explained), 1):
+        roots = [f for f in report.findings if f.id not in explained]
+        faults = [f for f in roots if f.severity is not Severity.INFO]
+        for number, finding in enumerate(faults, 1):
             self.lines.append("")
             self.finding(number, finding, evidence, report)
+        self.remarks([f for f in roots if f.severity is Severity.INFO], report, evidence)
         self.compared(evidence)
         self.times(report, evidence)
         self.machine(evidence)
@@ -51,30 +61,63 @@ class _Page:
         return "\n".join(self.lines) + "\n"
 
     def finding(self, number: int, finding: Finding, evidence: Evidence, report: Report) -> None:
-        told = words.story(finding, self.lang)
+        told = words.story(finding, self.lang, old=advice.is_old(evidence))
         tag = f"{self.ui(finding.severity)} · {finding.id} · {self.ui('confidence.' + finding.confidence)}"
         for n, part in enumerate(_wrap(told.title, self.width - 4)):
             self.lines.append((f"{number}. " if n == 0 else "   ") + self.paint(part, "bold"))
         self.lines.append("   " + self.paint(tag, finding.severity))
         self.wrap(told.cause, "   ")
-        for advice in told.advice:
-            self.wrap(advice.sentence, "   → ", "     ")
-            if advice.change:
-                self.lines.append("     " + self.paint(advice.change, "change"))
-        if number == 1 and (command := words.command(evidence, finding)):
-            self.wrap(f"{self.ui('try')}: {command}", "   ", "     ")
-        for item in told.evidence:
+        self.advice(told)
+        if number == 1 and (command := advice.command(evidence, finding)):
+            self.lines.append(f"   {self.ui('try')}: {command}")  # whole, so that it can be copied
+        for item in compared.shortened(told.evidence, evidence):
             self.lines.append("   " + self.paint(self.cut(f"{self.ui('evidence')}: {item}"), "dim"))
         self.lines.append("   " + self.paint(self.cut(f"{self.ui('more')}: {words.link(finding)}"), "dim"))
+        self.explained(finding, report, "   ")
+
+    def advice(self, told: words.Story) -> None:
+        for item in told.advice:
+            self.wrap(item.sentence, "   → ", "     ")
+            if item.change:
+                self.lines.append("     " + self.paint(item.change, "change"))
+
+    def explained(self, finding: Finding, report: Report, indent: str) -> None:
         by_id = {f.id: f for f in report.findings}
         for id in finding.explains:
-            self.wrap(f"{self.ui('explains')}: {words.story(by_id[id], self.lang).title} ({id})", "   ", "     ")
+            if id in self.told:
+                continue  # a symptom of two causes is named under the first
+            self.told.add(id)
+            title = words.story(by_id[id], self.lang).title
+            self.wrap(f"{self.ui('explains')}: {title} ({id})", indent, indent + "  ")
+
+    def remarks(self, findings: Sequence[Finding], report: Report, evidence: Evidence) -> None:
+        """What is no fault: a sentence or two each, without the apparatus."""
+        if not findings:
+            return
+        self.head(self.ui("noted"))
+        for finding in findings:
+            told = words.story(finding, self.lang, old=advice.is_old(evidence))
+            self.wrap(told.title, " · ", "   ")
+            self.wrap(told.cause, "   ", style="dim")
+            self.advice(told)
+            places = [item.partition("  ")[0] for item in compared.shortened(told.evidence, evidence)]
+            self.wrap(", ".join([finding.id, *places]), "   ", style="dim")
+            self.explained(finding, report, "   ")
 
     def compared(self, evidence: Evidence) -> None:
-        header, *rows = words.compare_rows(evidence, self.lang)
+        header, *rows = compared.rows(evidence, self.lang)
         if rows:
             self.head(self.ui("compare"), self.ui("compare_note"))
             self.table([header, *rows])
+
+    def outcomes(self, report: Report, evidence: Evidence) -> None:
+        """Which run did better and why, before anything else, since that is what a comparison is asked for."""
+        for line in compared.legend(evidence):
+            self.wrap(line, "  ", "    ", style="dim")
+        if told := compared.story(report, evidence, self.lang):
+            self.head(self.ui("outcome"))
+            for sentence in told:
+                self.wrap(sentence, "  · ", "    ")
 
     def times(self, report: Report, evidence: Evidence) -> None:
         steps, ledger = evidence.steps, evidence.ledger
@@ -119,9 +162,7 @@ class _Page:
                 self.wrap(words.clean(item), "  ", "    ")
             groups = words.skip_groups(report, self.lang)
             for reason, ids in groups[:_SKIP_GROUPS]:
-                shown = ", ".join(ids[:_SKIP_IDS]) + (f" … +{len(ids) - _SKIP_IDS}" if len(ids) > _SKIP_IDS else "")
-                self.wrap(reason, "  ", "    ")
-                self.wrap(shown, "    ", style="dim")
+                self.wrap(f"{len(ids):>4}  {reason}", "  ", "        ")
             if rest := groups[_SKIP_GROUPS:]:
                 count = sum(len(ids) for _, ids in rest)
                 self.wrap(text(self.lang, "ui", "skipped_more", {"rules": count, "reasons": len(rest)}), "  ")
@@ -154,7 +195,9 @@ class _Page:
         self.lines += [self.paint(line, style) if style else line for line in lines]
 
     def cut(self, line: str) -> str:
-        return line if len(line) <= self.width - 3 else line[: self.width - 4] + "…"
+        while _width(line) > self.width - 3:
+            line = line[: min(len(line) - 2, self.width - 4)] + "…"
+        return line
 
     def ui(self, key: str) -> str:
         return text(self.lang, "ui", key)

@@ -31,7 +31,7 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
     }
     if evidence.peers is not None:
         rows = [{"what": d.what, "values": d.values} for d in evidence.peers.differences]
-        document["compare"] = {"runs": list(evidence.peers.runs), "differences": rows}
+        document["compare"] = {"runs": list(evidence.peers.runs), "differences": rows, "outcomes": report.outcomes}
     result: dict[str, Any] = plain(document)
     return result
 

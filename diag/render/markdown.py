@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from diag.messages import text
 from diag.model.evidence import Evidence
-from diag.model.finding import Finding, Report
-from diag.render import profile, words
+from diag.model.finding import Finding, Report, Severity
+from diag.render import advice, compared, profile, words
+from diag.render.curveline import curve_lines
 from diag.render.machine import COLUMNS, machine_note, machine_rows
 
 _ICONS = {"fail": "❌", "warn": "⚠️", "pass": "✅", "unknown": "❔"}
@@ -30,18 +31,25 @@ def report(report: Report, evidence: Evidence, *, lang: str = "en") -> str:
     ]
     if ended := words.ending(evidence, lang, escape):
         lines += ["", ended]
+    lines += ["", *(f"- {line}" for line in told)] if (told := curve_lines(evidence, lang, escape)) else []
+    lines += ["", *(f"- {line}" for line in legend)] if (legend := compared.legend(evidence, escape)) else []
+    if told := compared.story(report, evidence, lang, escape):
+        lines += ["", f"## {text(lang, 'ui', 'outcome')}", "", *(f"- {sentence}" for sentence in told)]
     explained = {id for f in report.findings for id in f.explains}
     roots = [f for f in report.findings if f.id not in explained]
     if roots:
         lines += ["", *_finding(roots[0], report, evidence, lang, primary=True)]
-    header, *compared = words.compare_rows(evidence, lang, escape)
-    if compared:
-        lines += ["", f"## {text(lang, 'ui', 'compare')}", "", *_table(header, compared)]
+    header, *differing = compared.rows(evidence, lang, escape)
+    if differing:
+        lines += ["", f"## {text(lang, 'ui', 'compare')}", "", *_table(header, differing)]
     lines += _times(report, evidence, lang)
-    if roots[1:]:
-        lines += ["", f"## {text(lang, 'ui', 'others')}"]
-        for finding in roots[1:]:
-            lines += ["", *_finding(finding, report, evidence, lang)]
+    rest = [f for f in roots[1:] if f.severity is not Severity.INFO]
+    remarks = [f for f in roots[1:] if f.severity is Severity.INFO]
+    for title, part in (("others", rest), ("noted", remarks)):
+        if part:
+            lines += ["", f"## {text(lang, 'ui', title)}"]
+            for finding in part:
+                lines += ["", *_finding(finding, report, evidence, lang)]
     lines += _machine(evidence, lang)
     lines += _profile(evidence, lang)
     lines += _unjudged(report, evidence, lang)
@@ -49,7 +57,7 @@ def report(report: Report, evidence: Evidence, *, lang: str = "en") -> str:
 
 
 def _finding(finding: Finding, report: Report, evidence: Evidence, lang: str, *, primary: bool = False) -> list[str]:
-    told = words.story(finding, lang, escape=escape)
+    told = words.story(finding, lang, escape=escape, old=advice.is_old(evidence))
     confidence = text(lang, "ui", f"confidence.{finding.confidence}")
     lines = [
         f"{'##' if primary else '###'} {told.title}",
@@ -61,16 +69,19 @@ def _finding(finding: Finding, report: Report, evidence: Evidence, lang: str, *,
     if told.advice:
         lines.append("")
         lines += [f"- {a.sentence}" + (f" `{a.change.replace('`', '')}`" if a.change else "") for a in told.advice]
-    if primary and (command := words.command(evidence, finding)):
+    if primary and (command := advice.command(evidence, finding)):
         lines += ["", f"{text(lang, 'ui', 'try')}:", "", "```sh", command.replace("`", ""), "```"]
     if told.evidence:
         lines.append("")
-        lines += [f"> {text(lang, 'ui', 'evidence')}: {item}  " for item in told.evidence]
+        places = compared.shortened(told.evidence, evidence)
+        lines += [f"> {text(lang, 'ui', 'evidence')}: {item}  " for item in places]
     lines += ["", f"{text(lang, 'ui', 'more')}: `{words.link(finding)}`"]
     by_id = {f.id: f for f in report.findings}
-    if finding.explains:
+    before = report.findings[: report.findings.index(finding)]  # a symptom of two causes is named under the first
+    symptoms = [id for id in finding.explains if not any(id in f.explains for f in before)]
+    if symptoms:
         lines.append("")
-        for id in finding.explains:
+        for id in symptoms:
             title = words.story(by_id[id], lang, escape=escape).title
             lines.append(f"- {text(lang, 'ui', 'explains')}: {title} (`{id}`)")
     return lines

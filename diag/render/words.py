@@ -1,31 +1,19 @@
 """What all report formats share: sentences of a finding, safe text, numbers and tables as plain values."""
 
-import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from diag.messages import text
 from diag.model.evidence import DeviceStats, Evidence, Ledger, LoaderStats, StepStats, ValidationStats
-from diag.model.finding import Finding, Fix, Report, Skipped, Value
+from diag.model.finding import Finding, Report, Skipped, Value
 from diag.model.trace import Stage
 from diag.model.views import StepViews
+from diag.render import advice
+from diag.render import safe as harmless
 
 Escape = Callable[[str], str]
-
-_UNSAFE = re.compile(
-    "\x1b\\[[0-9;?]*[ -/]*[@-~]"  # colours and cursor moves
-    "|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?"  # titles and links
-    "|[\x00-\x1f\x7f-\x9f]"
-    "|[\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"  # invisible and direction-changing
-)
-
-
-def clean(value: object, *, limit: int = 300) -> str:
-    """Untrusted text as one harmless line: no control characters, no terminal codes, bounded."""
-    line = _UNSAFE.sub(" ", str(value)).strip()
-    line = re.sub(" {2,}", " ", line)
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+clean = harmless.clean
 
 
 @dataclass(frozen=True)
@@ -46,8 +34,11 @@ class Story:
     evidence: tuple[str, ...]
 
 
-def story(finding: Finding, lang: str, *, escape: Escape = str) -> Story:
-    """A finding's sentences; strings among its values are cleaned and escaped first."""
+def story(finding: Finding, lang: str, *, escape: Escape = str, old: bool = False) -> Story:
+    """A finding's sentences; strings among its values are cleaned and escaped first.
+
+    `old`: changes are written for YOLOv5 and YOLOv7 (`advice.is_old`).
+    """
     # the case chooses a sentence and is never shown: escaping would break its name
     values = safe(finding.values, escape) | {"case": finding.values.get("case")}
     key = finding.message or finding.id
@@ -55,7 +46,10 @@ def story(finding: Finding, lang: str, *, escape: Escape = str) -> Story:
         title=text(lang, key, "title", values),
         cause=text(lang, key, "cause", values),
         advice=tuple(
-            Advice(text(lang, key, f"fix.{fix.key}", values | safe(fix.change, escape)), change(fix))
+            Advice(
+                text(lang, key, f"fix.{fix.key}", values | safe(fix.change, escape)),
+                advice.typed(fix.change, lang, old=old),
+            )
             for fix in finding.fixes
         ),
         evidence=tuple(
@@ -77,22 +71,6 @@ def link(finding: Finding) -> str:
 def safe(values: Mapping[str, Value], escape: Escape = str) -> dict[str, Value]:
     """Values with harmless strings."""
     return {k: escape(clean(v)) if isinstance(v, str) else v for k, v in values.items()}
-
-
-def change(fix: Fix) -> str:
-    """A fix's arguments as they are typed: `workers=4 cache=disk`; empty for advice done by hand."""
-    return " ".join(f"{k}={shlex.quote(clean(v))}" for k, v in fix.change.items())
-
-
-def command(evidence: Evidence, finding: Finding) -> str:
-    """The training command with the finding's first argument change; empty where there is none."""
-    first = next((fix.change for fix in finding.fixes if fix.change), None)
-    if first is None:
-        return ""
-    if evidence.run is None:
-        return "scripts/train ... " + " ".join(f"{k}={shlex.quote(clean(v))}" for k, v in first.items())
-    merged = {**evidence.run.overrides, **first}
-    return "scripts/train " + " ".join(f"{k}={shlex.quote(clean(v))}" for k, v in merged.items())
 
 
 def duration(seconds: float) -> str:
@@ -252,13 +230,3 @@ def skip_reason(skipped: Skipped, lang: str) -> str:
         names = str(values.get("missing", "")).split(", ")
         values["missing"] = ", ".join(text(lang, "evidence", name) for name in names)
     return text(lang, "skip", skipped.reason, values)
-
-
-def compare_rows(evidence: Evidence, lang: str, escape: Escape = str) -> list[list[str]]:
-    """What differs between the compared runs: a header, then one row each (none without a comparison)."""
-    peers = evidence.peers
-    names = [escape(clean(name, limit=30)) for name in peers.runs] if peers else []
-    rows = [[text(lang, "ui", "what"), *names]]
-    for difference in peers.differences if peers else ():
-        rows.append([escape(clean(difference.what)), *(escape(clean(v, limit=40)) for v in difference.values)])
-    return rows

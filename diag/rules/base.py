@@ -31,6 +31,8 @@ class Rule:
     wants: tuple[str, ...]
     thresholds: dict[str, Any]
     explained_by: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    """Findings beside which this one would be a contradiction ("converged" beside "overfit"): it is not said then."""
 
     @property
     def finding(self) -> str:
@@ -39,9 +41,12 @@ class Rule:
 
 
 def rule(
-    id: str, severity: Severity, *, explained_by: tuple[str, ...] = ()
+    id: str, severity: Severity, *, explained_by: tuple[str, ...] = (), unless: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Verdict]], Rule]:
     """Make a rule of a function. `id` is a name of the finding catalog.
+
+    `explained_by` names the causes that this finding goes under, `unless` the findings that it would contradict: where
+    one of them is found, this one counts as passed.
 
     A finding that is known from two kinds of evidence has two rules: `id` and `id@variant`, each with its own
     sentences and cases; a report holds the finding once.
@@ -64,6 +69,6 @@ def rule(
             else:
                 needs.append(name)
         summary = (function.__doc__ or "").strip().splitlines()[0]
-        return Rule(id, severity, summary, function, tuple(needs), tuple(wants), thresholds, explained_by)
+        return Rule(id, severity, summary, function, tuple(needs), tuple(wants), thresholds, explained_by, unless)
 
     return make

@@ -2,7 +2,7 @@
 
 from diag.model.evidence import Console, Ledger, StepStats
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import TrainLog
+from diag.model.foreign import Phases, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import STEP_STAGES, Stage
@@ -83,10 +83,13 @@ def optimizer_bound(
     if share <= max_share:
         return None
     batch = args.get("batch") if args else None
-    fixes = [Fix("larger_batch", {"batch": batch * 2})] if isinstance(batch, int) and batch > 0 else []
     nbs = args.get("nbs", 64) if args else None
-    if isinstance(batch, int) and isinstance(nbs, int) and batch > 0 and batch * 2 > nbs:
-        fixes.append(Fix("accumulate", {"nbs": max(batch * 4, 64)}))
+    fixes = []
+    if isinstance(batch, int) and isinstance(nbs, int) and batch > 0 and nbs > 0:
+        # One optimizer step per max(1, round(nbs / batch)) batches: up to nbs a larger batch saves none.
+        fixes.append(Fix("accumulate", {"nbs": 4 * max(batch, nbs // 2)}))
+        if batch >= nbs:
+            fixes.append(Fix("larger_batch", {"batch": batch * 2}))
     return Hit(
         values={
             "share": share,
@@ -107,6 +110,7 @@ def val_dominates(
     ledger: Ledger | None,
     args: TrainArgs | None,
     log: TrainLog | None,
+    phases: Phases | None,
     *,
     max_share: float = 0.40,
     high_share: float = 0.60,
@@ -114,10 +118,11 @@ def val_dominates(
 ) -> Verdict:
     """Validation takes a large share of the epoch.
 
-    max_share: of the time in batches and validation. Validation runs the forward pass only, on fewer images: a
-    20 % split at a third of the cost per image is about 6 %; 40 % is far outside that. high_share: from 60 % on
-    the run waits more for validation than it trains: high, else medium. min_wall_s: shorter runs (smoke tests)
-    are too small to say. Without a trace the bars of the console log tell both times.
+    max_share: of the time in batches and validation. Validation runs the forward pass only, on fewer images: a 20
+    % split at a third of the cost per image is about 6 %; 40 % is far outside that. high_share: from 60 % on the
+    run waits more for validation than it trains: high, else medium. min_wall_s: shorter runs (smoke tests) are too
+    small to say. Without a trace the bars of the console log tell both times. Reported in ultralytics#509,
+    yolov5#11474, ultralytics#17523.
     """
     if ledger is None:
         return _val_by_bars(log, max_share, high_share, min_wall_s)
@@ -134,7 +139,7 @@ def val_dominates(
     return Hit(
         values={"share": share, "val_s": val_s, "train_s": train_s},
         fixes=tuple(fixes),
-        evidence=(Source("trace/rank0.jsonl"),),
+        evidence=(Source(phases.file if phases else "trace/rank0.jsonl"),),
         headroom=share,
         severity=Severity.HIGH if share >= high_share else Severity.MEDIUM,
     )

@@ -10,7 +10,8 @@ from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.curve_facts import recovers, rises_throughout
-from diag.rules.facts import accumulated, from_scratch, pretrained
+from diag.rules.ending import shorter_patience
+from diag.rules.facts import accumulated, excerpted, from_scratch, pretrained
 from diag.stats import finite
 
 _STOPPED = (
@@ -34,6 +35,8 @@ _STOPPED = (
         "train.underfit",
         "train.partial_transfer",
         "train.val_gap",
+        "train.converged_ok",
+        "train.lr_too_low",
     ),
 )
 def undertrained(
@@ -75,6 +78,8 @@ def undertrained(
     planned = planned if isinstance(planned, int) and planned > curves.rows else curves.rows
     if planned > curves.rows and run is not None and run.exit_cause.kind == "running":
         return Skip("still_running")
+    if planned > curves.rows and (excerpt := excerpted(curves, log)):
+        return excerpt
     if log is not None and log.file == curves.file and log.ended == "error" and planned > curves.rows:
         return None  # it was still improving because an error ended it: more epochs are no advice
     fifth = max(2, round(curves.rows / 5))
@@ -142,6 +147,7 @@ def overfit(
     must be left; overfitting loses a part of it, a network that broke down (num.collapse) all. The drop is that of the
     median of the last rows where that is less: one bad epoch at the end is no trend. A score that fell below half of
     its best and regained half of that fall has crashed and recovers, which overfitting does not.
+    Reported in yolov5#3851.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -163,10 +169,15 @@ def overfit(
     if not large and (rise < val_rise or drop_now < drop):
         return None
     strong = large or (rise >= medium_val_rise and drop_now >= medium_drop)
-    patience = max(10, round(curves.rows * 0.2))
+    patience, stop = shorter_patience(curves)
+    patience = patience or max(10, round(curves.rows * 0.2))
     fixes = [Fix("best_pt"), Fix("stop_early", {"patience": patience}), Fix("more_data")]
     return Hit(
         values={
+            "case": "sooner" if stop else None,
+            "patience": patience,
+            "stop": curves.epoch(stop) if stop else None,
+            "epochs": curves.rows,
             "rise": rise,
             "drop": curves.drop,
             "best": curves.smooth_best,

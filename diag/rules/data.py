@@ -26,7 +26,10 @@ Values = dict[str, Value]
 
 @rule("data.no_images", Severity.CRITICAL)
 def no_images(dataset: Dataset) -> Verdict:
-    """The paths of the data yaml hold no images."""
+    """The paths of the data yaml hold no images.
+
+    Reported in ultralytics#18323, ultralytics#6915, yolov5#12240.
+    """
     empty = [name for name in ("train", "val") if name in dataset.splits and not dataset.splits[name].images]
     empty += [name for name in ("train", "val") if name not in dataset.splits]
     if not empty:
@@ -46,8 +49,8 @@ def no_labels(
 ) -> Verdict:
     """No image of a split has a label.
 
-    Seen in the audit, or in the losses: box and dfl losses are exactly 0 in every row only when no
-    object was ever trained on (on Apple MPS zero losses are a fault of the backend).
+    Seen in the audit, or in the losses: box and dfl losses are exactly 0 in every row only when no object was ever
+    trained on (on Apple MPS zero losses are a fault of the backend). Reported in yolov5#13610, ultralytics#20595.
     """
     if dataset is None and curves is None and not scanned(log):
         return Skip("no_evidence", {"missing": "dataset, curves"})
@@ -78,8 +81,9 @@ def no_labels(
 def missing_labels(dataset: Dataset | None, log: TrainLog | None, *, max_share: float = 0.10) -> Verdict:
     """Many images lack a label file and train as background.
 
-    max_share: Ultralytics' training tips advise 0 to 10 % background images; more than that without
-    any label file is rather a lost export than intent. Fewer are low, and are named; so are single empty files.
+    max_share: Ultralytics' training tips advise 0 to 10 % background images; more than that without any label file
+    is rather a lost export than intent. Fewer are low, and are named; so are single empty files. Reported in
+    yolov5#2268.
     """
     if dataset is None:
         return scan_share(log, lambda s: s.missing or 0, max_share, ("restore", "empty_files"))
@@ -98,13 +102,26 @@ def missing_labels(dataset: Dataset | None, log: TrainLog | None, *, max_share: 
 
 @rule("data.too_many_backgrounds", Severity.HIGH, explained_by=("data.no_labels", "data.missing_labels"))
 def too_many_backgrounds(
-    dataset: Dataset | None, log: TrainLog | None, *, max_share: float = 0.33, min_images: int = 20
+    dataset: Dataset | None,
+    log: TrainLog | None,
+    *,
+    max_share: float = 0.33,
+    high_share: float = 0.45,
+    min_images: int = 20,
 ) -> Verdict:
     """A large share of the images is empty.
 
     max_share: about 10 % is advised (Ultralytics' training tips); with half of them empty recall fell
-    from 0.975 to 0.503 in ultralytics#4793. A third is reported. min_images: below that a share says little.
+    from 0.975 to 0.503 in ultralytics#4793. A third is reported, as medium up to high_share. min_images: below that a
+    share says little.
     """
+    found = _backgrounds(dataset, log, max_share, min_images)
+    if isinstance(found, Hit) and isinstance(share := found.values.get("share"), float) and share < high_share:
+        return replace(found, severity=Severity.MEDIUM)
+    return found
+
+
+def _backgrounds(dataset: Dataset | None, log: TrainLog | None, max_share: float, min_images: int) -> Verdict:
     if dataset is None:
         found = scan_share(log, lambda s: s.background, max_share, ("check_empty", "fewer"))
         few = isinstance(found, Hit) and isinstance(n := found.values.get("images"), int) and n < min_images
@@ -139,7 +156,9 @@ def coord_oob(
 ) -> Verdict:
     """Coordinates outside 0..1 or in pixels: the whole image is left out of training.
 
-    few: below one row in a thousand it is medium instead of high.
+    few: below one row in a thousand it is medium instead of high. Ultralytics leaves the image out (data/utils.py,
+    verify_image_label); the limit for medium is a proposal. Reported in ultralytics#19553, yolov5#5210,
+    ultralytics#13924.
     """
     if dataset is None:
         said = ignored(console, r"non-normalized|out of bounds coord|negative label|bounds coordinate labels")
@@ -153,7 +172,9 @@ def bad_rows(
 ) -> Verdict:
     """Label rows can't be parsed (wrong number of fields, text): the whole image is left out of training.
 
-    few: below one row in a thousand it is medium instead of high.
+    few: below one row in a thousand it is medium instead of high. Ultralytics leaves the image out (data/utils.py,
+    verify_image_label); the limit for medium is a proposal. Reported in ultralytics#3041, ultralytics#7907,
+    YOLOv7_OBB#21.
     """
     if dataset is None:
         said = left_out(console, "rows")
@@ -176,10 +197,10 @@ def names_invalid(dataset: Dataset | None, data: DataYaml | None) -> Verdict:
     names = dataset.names if dataset else data.names if data else {}
     if data is not None and names and data.nc is not None and data.nc != len(names):
         wrong: Values = {"case": "nc", "nc": data.nc, "count": len(names)}
-        return Hit(values=wrong, fixes=(Fix("names"),), evidence=(Source(file),))
+        return Hit(values=wrong, fixes=(Fix("names"),), evidence=facts.described(data, "nc", "names"))
     if data is not None and not names and data.names_text:
         text: Values = {"case": "text", "text": data.names_text}
-        return Hit(values=text, fixes=(Fix("mapping"),), evidence=(Source(file),))
+        return Hit(values=text, fixes=(Fix("mapping"),), evidence=facts.described(data, "names"))
     if not names:
         return Skip("no_names")
     lower = [name.strip().lower() for name in names.values()]
@@ -201,7 +222,7 @@ def names_invalid(dataset: Dataset | None, data: DataYaml | None) -> Verdict:
     ids = ", ".join(str(i) for i in sorted(names)[:10])
     severity = Severity.MEDIUM if case == "twice" else None
     named: Values = {"case": case, "ids": ids, "twice": ", ".join(twice[:5]), "count": len(names)}
-    evidence = (sources(wrong_nc) if wrong_nc else ()) or (Source(file),)
+    evidence = (sources(wrong_nc) if wrong_nc else ()) or (facts.described(data, "names") if data else (Source(file),))
     return Hit(values=named, fixes=(Fix("names"),), evidence=evidence, severity=severity)
 
 
@@ -211,7 +232,8 @@ def train_too_small(
 ) -> Verdict:
     """Very small training set.
 
-    min_images: under about 100 images even a fine-tune memorises; Ultralytics advises 1500 per class.
+    min_images: under about 100 images even a fine-tune memorises; Ultralytics advises 1500 per class. Reported in
+    ultralytics#1256.
     """
     if dataset is None:
         scan = next((s for s in log.scans if s.split == "train" and s.total), None) if log else None
@@ -245,9 +267,10 @@ def val_too_small(
 ) -> Verdict:
     """The validation split is too small to judge by.
 
-    min_instances: with 50 objects one object more or less is 2 points of recall, the size of the noise
-    that hides most changes; min_images: objects of one image are not independent. Without an audit the log's `all` line
-    counts, or classes with so few objects that they can't be in both splits, or a recall that only takes few values.
+    min_instances: with 50 objects one object more or less is 2 points of recall, the size of the noise that hides
+    most changes; min_images: objects of one image are not independent. Without an audit the log's `all` line
+    counts, or classes with so few objects that they can't be in both splits, or a recall that only takes few
+    values. Reported in ultralytics#20259, ultralytics#2988.
     """
     if dataset is None:
         return val_small_by_others(log, curves, tables, min_images, min_instances)

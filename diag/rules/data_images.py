@@ -8,7 +8,10 @@ from diag.rules.data_faults import fault_of, judge, only
 
 @rule("data.corrupt_images", Severity.HIGH)
 def corrupt_images(dataset: Dataset) -> Verdict:
-    """Images that are empty, cut off or no images at all."""
+    """Images that are empty, cut off or no images at all.
+
+    Reported in yolov5#3450.
+    """
     return judge(dataset, "corrupt_images", ("restore", "remove"))
 
 
@@ -58,7 +61,10 @@ def dup_images(dataset: Dataset) -> Verdict:
 
 @rule("data.val_equals_train", Severity.HIGH)
 def val_equals_train(dataset: Dataset) -> Verdict:
-    """Train and val are the same images: the score says how well the model remembers."""
+    """Train and val are the same images: the score says how well the model remembers.
+
+    Reported in ultralytics#16035.
+    """
     return judge(dataset, "val_equals_train", ("split",))
 
 
@@ -66,7 +72,8 @@ def val_equals_train(dataset: Dataset) -> Verdict:
 def train_val_leak(dataset: Dataset, *, few: float = 0.01) -> Verdict:
     """The same or nearly the same image stands in two splits: the score is better than the model.
 
-    few: below one image in a hundred of the smaller split the score hardly moves, and it is medium.
+    few: below one image in a hundred of the smaller split the score hardly moves, and it is medium. The limit is a
+    proposal.
     """
     fault = fault_of(dataset, "train_val_leak")
     held_out = [s.images for name, s in dataset.splits.items() if name != "train" and s.images]
@@ -93,7 +100,10 @@ def duplicate_stem(dataset: Dataset) -> Verdict:
 
 @rule("data.path_mismatch", Severity.CRITICAL)
 def path_mismatch(dataset: Dataset) -> Verdict:
-    """A split has no labels where Ultralytics looks for them, but files of the right names lie elsewhere."""
+    """A split has no labels where Ultralytics looks for them, but files of the right names lie elsewhere.
+
+    Reported in yolov5#13610.
+    """
     return judge(dataset, "path_mismatch", ("layout",))
 
 
@@ -101,7 +111,8 @@ def path_mismatch(dataset: Dataset) -> Verdict:
 def cls_folder_mismatch(dataset: Dataset) -> Verdict:
     """Splits of a classification set have different class folders, or images lie outside of any.
 
-    Different folders shift the class ids of a split. An empty folder is high, a loose image is medium.
+    Different folders shift the class ids of a split. An empty folder is high, a loose image is medium. Reported in
+    ultralytics#13936.
     """
     if dataset.task != "classify":
         return Skip("not_classify")

@@ -1,11 +1,13 @@
 """data.*: faults in label files and in what the loader says of them."""
 
+import re
+
 from diag.model.evidence import Console
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import DataYaml, LabelFiles
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import sources
+from diag.rules.facts import described, sources
 from diag.rules.label_facts import problems
 
 
@@ -48,7 +50,7 @@ def tiny_boxes(labels: LabelFiles, *, min_share: float = 0.3) -> Verdict:
 def over_border(labels: LabelFiles, *, many: float = 0.3) -> Verdict:
     """Boxes lie within 0..1 but hang over the border, or x1 y1 x2 y2 were written as centre and size. many.
 
-    A share that speaks for the latter.
+    A share that speaks for the latter. The limit is a proposal.
     """
     swapped = labels.over_border > many * max(1, labels.rows)
     return _count(labels, labels.over_border, "border", (Fix("exporter" if swapped else "clip"),))
@@ -77,24 +79,32 @@ def dup_same_bbox(labels: LabelFiles) -> Verdict:
 
 
 @rule("data.mixed_seg_box@foreign", Severity.CRITICAL)
-def mixed_seg_box(labels: LabelFiles | None, console: Console | None) -> Verdict:
-    """Box rows stand among polygon rows: the loader then drops all polygons and treats the set as boxes."""
+def mixed_seg_box(labels: LabelFiles | None, console: Console | None, args: TrainArgs | None) -> Verdict:
+    """Box rows stand among polygon rows: the loader then drops all polygons and treats the set as boxes.
+
+    For the task detect that is what is wanted anyway (ultralytics/data/dataset.py, get_labels: "only boxes will be
+    used"), as long as no single file mixes both: low. Reported in ultralytics#21620.
+    """
     said = sources(console, ("mixed_labels",))
     if labels is None and console is None:
         return Skip("no_evidence", {"missing": "labels, console"})
     mixed = labels is not None and labels.box_rows > 0 and labels.polygon_rows > 0 and labels.kpt_rows == 0
     if not said and not mixed:
         return None
+    counts = re.search(r"len\(segments\) = (\d{1,9}), len\(boxes\) = (\d{1,9})", said[0].text) if said else None
+    boxes, polygons = (labels.box_rows, labels.polygon_rows) if labels is not None and mixed else (None, None)
+    if counts and boxes is None:
+        boxes, polygons = int(counts[2]) - int(counts[1]), int(counts[1])
+    detect = args is not None and args.get("task") == "detect" and not (labels and labels.mixed_files)
     return Hit(
         values={
-            "case": "count" if mixed else None,
-            "boxes": labels.box_rows if labels else None,
-            "polygons": labels.polygon_rows if labels else None,
+            "case": "detect" if detect else "count" if boxes is not None else None,
+            "boxes": boxes,
+            "polygons": polygons,
         },
         fixes=(Fix("convert"), Fix("remove")),
         evidence=(*said[:1], *problems(labels, "boxes among")),
-        # A detection training never uses the polygons.
-        severity=Severity.CRITICAL if mixed or said else None,
+        severity=Severity.LOW if detect else None,
     )
 
 
@@ -108,7 +118,7 @@ def polygon_invalid(labels: LabelFiles) -> Verdict:
 def double_annotation(labels: LabelFiles, *, min_share: float = 0.01) -> Verdict:
     """The same object is annotated twice: boxes of one class that overlap by 0.9 and more. min_share.
 
-    Of the rows; a single pair in many is chance.
+    Of the rows; a single pair in many is chance. The limits are those of data.double_annotation.
     """
     if labels.doubles < max(1.0, min_share * labels.rows):
         return None
@@ -120,6 +130,7 @@ def fullimage(labels: LabelFiles, *, min_share: float = 0.8, min_rows: int = 3) 
     """Pose boxes are dummies of the whole image: the assignment and the keypoint score (OKS) use the box.
 
     min_share: of the rows with keypoints, min_rows of them at least; a single close-up may fill its image.
+    ultralytics#16035: all boxes 0.5 0.5 1 1.
     """
     if not labels.kpt_rows:
         return Skip("no_keypoints")
@@ -132,7 +143,10 @@ def fullimage(labels: LabelFiles, *, min_share: float = 0.8, min_rows: int = 3) 
 
 @rule("data.kpt_sparse@foreign", Severity.MEDIUM)
 def kpt_sparse(labels: LabelFiles, *, max_hidden: float = 0.5) -> Verdict:
-    """Keypoints are mostly missing or invisible. max_hidden: more than half have visibility 0."""
+    """Keypoints are mostly missing or invisible. max_hidden: more than half have visibility 0.
+
+    The limit is a proposal.
+    """
     if not labels.kpt_points:
         return Skip("no_keypoints")
     share = labels.kpt_hidden / labels.kpt_points
@@ -167,5 +181,5 @@ def flip_idx(data: DataYaml, args: TrainArgs | None) -> Verdict:
     return Hit(
         values={"points": data.kpt_shape[0]},
         fixes=(Fix("add"), Fix("no_flip", {"fliplr": 0.0})),
-        evidence=(Source(data.file),),
+        evidence=described(data, "kpt_shape"),
     )

@@ -12,6 +12,7 @@ def encoding(dataset: Dataset) -> Verdict:
     """Label files with a byte-order mark, in UTF-16 or with commas, and names that are no UTF-8.
 
     UTF-16 and commas cost the whole image and are high; a byte-order mark is read by current versions and is low.
+    Reported in yolov5#1669.
     """
     kinds = fault_of(dataset, "encoding").kinds
     costly = {"utf16", "separator"} & set(kinds)
@@ -29,7 +30,8 @@ def zero_area(dataset: Dataset) -> Verdict:
 def box_over_border(dataset: Dataset, *, few: float = 0.01) -> Verdict:
     """Boxes that hang over the image border, or x1 y1 x2 y2 written where x y w h belongs.
 
-    few: below one box in a hundred it is low; an exporter that mixes formats touches far more.
+    few: below one box in a hundred it is low; an exporter that mixes formats touches far more. The limit is a
+    proposal.
     """
     fault = fault_of(dataset, "box_over_border")
     return judge(
@@ -79,7 +81,10 @@ def label_noise(dataset: Dataset, *, few: float = 0.005, sure: float = 0.9) -> V
 
 @rule("data.dup_labels", Severity.LOW)
 def dup_labels(dataset: Dataset) -> Verdict:
-    """The same row stands twice in a file; Ultralytics drops the copy and says so for every such file."""
+    """The same row stands twice in a file; Ultralytics drops the copy and says so for every such file.
+
+    Reported in ultralytics#8515.
+    """
     return judge(dataset, "dup_labels", ("drop",))
 
 
@@ -87,7 +92,8 @@ def dup_labels(dataset: Dataset) -> Verdict:
 def double_annotation(dataset: Dataset, *, few: float = 0.01) -> Verdict:
     """One object annotated twice: two boxes of a class in a file with an IoU of 0.90 or more.
 
-    few: below one object in a hundred it is low.
+    few: below one object in a hundred it is low. Ultralytics' own NMS joins boxes from an IoU of 0.7 on
+    (default.yaml); the limit for low is a proposal.
     """
     fault = fault_of(dataset, "double_annotation")
     return judge(
@@ -105,7 +111,7 @@ def dup_same_bbox(dataset: Dataset) -> Verdict:
 def mixed_seg_box(dataset: Dataset) -> Verdict:
     """Box rows among polygon rows: Ultralytics drops such a file, and refuses a set or ignores all its polygons.
 
-    In a set for detect only the files that mix both are lost, which is high.
+    In a set for detect only the files that mix both are lost, which is high. Reported in ultralytics#21620.
     """
     severity = Severity.HIGH if dataset.task == "detect" else None
     return judge(dataset, "mixed_seg_box", ("convert", "drop"), severity=severity)
@@ -159,7 +165,8 @@ def kpt_sparse(dataset: Dataset, *, min_share: float = 0.30, min_rows: int = 20)
 def pose_fullimage_boxes(dataset: Dataset, *, min_share: float = 0.5) -> Verdict:
     """Boxes of a pose set that are dummies of the full image.
 
-    min_share: single close-ups are right; from half of all rows on the boxes are no boxes.
+    min_share: single close-ups are right; from half of all rows on the boxes are no boxes. Reported in
+    ultralytics#6394, ultralytics#16035.
     """
     if dataset.task != "pose":
         return Skip("no_keypoints")

@@ -5,7 +5,7 @@ from diag.model.evidence import Console, Dataset
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import DataYaml, LabelFiles, Notes, Tables, TrainLog
 from diag.rules.base import rule
-from diag.rules.facts import noted, sources
+from diag.rules.facts import described, noted, sources
 from diag.rules.label_facts import ignored
 
 _BAD_IMAGE = (
@@ -19,6 +19,7 @@ def corrupt_images(console: Console, log: TrainLog | None) -> Verdict:
     """Images can't be decoded or are truncated.
 
     A scan's "corrupt" counts images left out for bad labels, too; only reasons that speak of the image count.
+    Reported in yolov5#3450.
     """
     said = ignored(
         console,
@@ -122,7 +123,7 @@ def _class_folders(notes: Notes | None) -> dict[str, frozenset[str]]:
 def val_equals_train(data: DataYaml) -> Verdict:
     """Train and val are the same images: the score says nothing about new ones.
 
-    The coco8 and coco128 demos do so on purpose.
+    The coco8 and coco128 demos do so on purpose. Reported in ultralytics#16035.
     """
     if not data.train or not data.val:
         return Skip("split_missing")
@@ -132,7 +133,7 @@ def val_equals_train(data: DataYaml) -> Verdict:
         or "coco8" in data.root + data.train
     ):
         return None
-    return Hit(values={"path": data.train}, fixes=(Fix("split"),), evidence=(Source(data.file),))
+    return Hit(values={"path": data.train}, fixes=(Fix("split"),), evidence=described(data, "val"))
 
 
 @rule("data.class_imbalance@foreign", Severity.HIGH)
@@ -188,7 +189,10 @@ def _class_counts(dataset: Dataset | None, labels: LabelFiles | None, tables: Ta
 
 @rule("data.val_shift@foreign", Severity.MEDIUM)
 def val_shift(dataset: Dataset | None, curves: Curves | None, tables: Tables | None, *, factor: float = 3.0) -> Verdict:
-    """Validation images differ from the training images in objects per image. factor: between the two means."""
+    """Validation images differ from the training images in objects per image. factor: between the two means.
+
+    The factor is a proposal.
+    """
     if dataset is not None:
         each = {n: s.instances / s.labelled for n, s in dataset.splits.items() if n in {"train", "val"} and s.labelled}
     else:

@@ -9,8 +9,9 @@ from diag.rules.base import rule
 def class_imbalance(dataset: Dataset, *, ratio: float = 10.0, high_ratio: float = 100.0, few: int = 10) -> Verdict:
     """Classes differ by orders of magnitude in the training split, or have almost no instances.
 
-    ratio, high_ratio: one order of magnitude is medium, two are high (LVIS calls a class in under 10 images rare and
-    one in over 100 frequent). few: classes with fewer instances than LVIS' rare ones are counted.
+    ratio, high_ratio: one order of magnitude is medium, two are high (LVIS calls a class in under 10 images rare
+    and one in over 100 frequent). few: classes with fewer instances than LVIS' rare ones are counted. Reported in
+    ultralytics#5738, ultralytics#20259.
     """
     counts = dataset.split_classes.get("train", dataset.class_counts)
     named = {name: counts.get(i, 0) for i, name in dataset.names.items()}

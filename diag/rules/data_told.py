@@ -46,7 +46,8 @@ def class_imbalance(log: TrainLog, *, min_ratio: float = 100.0, few: int = 10, m
 
     min_ratio: the most against the least frequent class; few: a validation split holds a tenth to a fifth of the
     instances, so fewer than few there are fewer than a hundred in training, which is too few to learn from
-    (Ultralytics advises 10000 per class). min_rows: in total. COCO's own split has 9 of its rarest class against 11004.
+    (Ultralytics advises 10000 per class). min_rows: in total. COCO's own split has 9 of its rarest class against
+    11004. Reported in ultralytics#5738, ultralytics#20259.
     """
     counts = log.class_instances
     if len(counts) < 2 or sum(counts.values()) < min_rows:
@@ -61,7 +62,7 @@ def class_imbalance(log: TrainLog, *, min_ratio: float = 100.0, few: int = 10, m
             "classes": len(counts), "few": few,
         },
         fixes=(Fix("collect"), Fix("merge"), Fix("per_class")),
-        evidence=(Source(log.file),),
+        evidence=(Source(log.file, log.class_line or None),),
         confidence=Confidence.MEDIUM,
     )  # fmt: skip
 

@@ -29,7 +29,8 @@ def docker_no_gpu(
 ) -> Verdict:
     """The host has an NVIDIA GPU, but the container was not given it.
 
-    The runtime says so; or torch sees no CUDA, and captures tell of a container without devices and a GPU on the host.
+    The runtime says so; or torch sees no CUDA, and captures tell of a container without devices and a GPU on the
+    host. Reported in nvidia-docker#1591, yolov5#2406.
     """
     said = sources(console, ("docker_no_gpu",))
     blind = sources(console, ("no_cuda",)) or (console is not None and console.device == "cpu")
@@ -61,8 +62,9 @@ def torch_cpu(
 ) -> Verdict:
     """Training ran on the CPU though a GPU was expected.
 
-    Expected: a GPU was asked for, or one is usable on this machine. device=cpu is a choice and fine.
-    Without machine facts a CPU build of torch is reported with low confidence.
+    Expected: a GPU was asked for, or one is usable on this machine. device=cpu is a choice and fine. Without
+    machine facts a CPU build of torch is reported with low confidence. Reported in ultralytics#2285, yolov5#3012,
+    yolov5#474.
     """
     if baseline is None and console is None:
         return Skip("no_evidence", {"missing": "baseline, console"})
@@ -117,7 +119,10 @@ def version_drift(baseline: Baseline) -> Verdict:
 
 @rule("env.autoinstall", Severity.HIGH)
 def autoinstall(console: Console) -> Verdict:
-    """A package was installed at run time."""
+    """A package was installed at run time.
+
+    Reported in openvino_notebooks#1797.
+    """
     said = sources(console, ("autoinstall",))
     if not said:
         return None
@@ -126,18 +131,32 @@ def autoinstall(console: Console) -> Verdict:
 
 @rule("env.tensorboard_off", Severity.LOW)
 def tensorboard_off(console: Console) -> Verdict:
-    """TensorBoard is off in the Ultralytics settings, so nothing was logged."""
+    """TensorBoard is off in the Ultralytics settings, so nothing was logged.
+
+    Off is the default since April 2025 (ultralytics PR#20213, 8.3.110): there it is a remark. YOLOv5 and
+    YOLOv7 have no such setting. Its line stands between the banner and the first epoch, so both must be in the log.
+    """
     started = sources(console, ("train_start",), limit=1)
     if not started:
         return Skip("not_trained")
     if console.of("tensorboard_on") or console.tensorboard_files:
         return None
-    return Hit(fixes=(Fix("switch_on"),), evidence=started)
+    version = _ULTRALYTICS.search(console.banner)
+    if version is None:
+        return Skip("excerpt") if not console.banner else None
+    default = tuple(int(n) for n in version.groups()) >= (8, 3, 110)
+    return Hit(fixes=(Fix("switch_on"),), evidence=started, severity=Severity.INFO if default else None)
+
+
+_ULTRALYTICS = re.compile(r"Ultralytics\s+(?:YOLO\s?v?)?(\d+)\.(\d+)\.(\d+)")
 
 
 @rule("env.cache_unwritable", Severity.INFO)
 def cache_unwritable(dataset: Dataset | None, console: Console | None) -> Verdict:
-    """The label index could not be saved next to the data (read-only); it is made anew at each start."""
+    """The label index could not be saved next to the data (read-only); it is made anew at each start.
+
+    Reported in yolov5#12838.
+    """
     if dataset is None and console is None:
         return Skip("no_evidence", {"missing": "dataset, console"})
     said = sources(console, ("cache_unwritable",))
@@ -152,7 +171,10 @@ _TRACKERS = re.compile(r"wandb|comet|mlflow|clearml|neptune", re.I)
 
 @rule("env.weights_missing", Severity.HIGH)
 def weights_missing(console: Console | None, run: RunRecord | None, curves: Curves | None) -> Verdict:
-    """Weights or data had to be downloaded and the network was not reachable."""
+    """Weights or data had to be downloaded and the network was not reachable.
+
+    Reported in ultralytics#1756, ultralytics#1180, yolov5#243.
+    """
     if console is None and run is None:
         return Skip("no_evidence", {"missing": "console, run"})
     said = tuple(s for s in sources(console, ("weights_missing",)) if not _TRACKERS.search(s.text))
@@ -165,7 +187,10 @@ def weights_missing(console: Console | None, run: RunRecord | None, curves: Curv
 
 @rule("env.port_in_use", Severity.HIGH)
 def port_in_use(console: Console, curves: Curves | None) -> Verdict:
-    """The rendezvous or service port is taken."""
+    """The rendezvous or service port is taken.
+
+    Reported in VLM-R1#289, mochi-xdit#22.
+    """
     said = sources(console, ("port_in_use",))
     if not said or curves is not None:
         return None

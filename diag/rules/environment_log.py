@@ -28,14 +28,17 @@ def _said(console: Console, kinds: tuple[str, ...], fixes: tuple[Fix, ...]) -> V
 def driver_old(console: Console) -> Verdict:
     """The driver is older than the CUDA runtime of torch needs, or its library and kernel module differ
 
-    After an update.
+    After an update. Reported in yolov5#2389, tabbyAPI#324, PETRIC2#27.
     """
     return _said(console, ("driver_old",), (Fix("driver"), Fix("image")))
 
 
 @rule("env.no_kernel", Severity.CRITICAL)
 def no_kernel(console: Console) -> Verdict:
-    """The GPU's compute capability is not in torch's list: too new or too old for this wheel."""
+    """The GPU's compute capability is not in torch's list: too new or too old for this wheel.
+
+    Reported in ultralytics#19833, pytorch#167244, open-webui#13186.
+    """
     return _said(console, ("no_kernel",), (Fix("wheel"),))
 
 
@@ -77,7 +80,10 @@ def old_loader(console: Console, notes: Notes | None, log: TrainLog | None) -> V
 
 @rule("env.nccl_timeout_scan", Severity.HIGH)
 def nccl_timeout(console: Console, log: TrainLog | None) -> Verdict:
-    """DDP ranks timed out while rank 0 scanned labels or cached images: no training step had been made."""
+    """DDP ranks timed out while rank 0 scanned labels or cached images: no training step had been made.
+
+    Reported in ultralytics#1439.
+    """
     said = sources(console, ("nccl_timeout",))
     if not said or (log is not None and (log.epochs or log.parts)):
         return None
@@ -146,7 +152,7 @@ def _smi_link(notes: Notes | None) -> tuple[Source, ...]:
 def pcie_idle(notes: Notes | None, tables: Tables | None, *, max_util: float = 10.0) -> Verdict:
     """The PCIe link reads low because the GPU is idle: cards lower the link to save power; not a fault. max_util.
 
-    Percent, in the median.
+    Percent, in the median. The limit is a proposal.
     """
     gen, util = (tables.series(r"pcie.*gen|link_gen"), tables.series("gpu_util")) if tables else ((), ())
     said = noted(
@@ -175,7 +181,10 @@ def pcie_idle(notes: Notes | None, tables: Tables | None, *, max_util: float = 1
     explained_by=("mem.shm_small", "mem.ram_oom_killed", "mem.pagefile", "mem.ram_cache_too_big", "mem.map_count"),
 )
 def worker_exit(console: Console) -> Verdict:
-    """A loader worker died (signal, import, spawn without a main guard) and the run stopped."""
+    """A loader worker died (signal, import, spawn without a main guard) and the run stopped.
+
+    Reported in ultralytics#21002, pytorch#5301, yolov3#1151.
+    """
     return _said(console, ("worker_died",), (Fix("main_guard"), Fix("in_process", {"workers": 0})))
 
 
@@ -183,7 +192,7 @@ def worker_exit(console: Console) -> Verdict:
 def unwritable(console: Console, curves: Curves | None) -> Verdict:
     """The output folder can't be written by the user of the process.
 
-    A label cache that is not saved is another, harmless thing.
+    A label cache that is not saved is another, harmless thing. Reported in ultralytics#14558.
     """
     said = tuple(
         s
@@ -217,7 +226,7 @@ def version_changed(log: TrainLog | None, console: Console | None, peers: Peers 
     return Hit(
         values={"first": log.versions[0], "last": log.versions[-1]},
         fixes=(Fix("pin"),),
-        evidence=(*resumed[:1], Source(log.file)),
+        evidence=(*sources(console, ("banner",), limit=2), *resumed[:1]),
     )
 
 
@@ -225,8 +234,9 @@ def version_changed(log: TrainLog | None, console: Console | None, peers: Peers 
 def xid(console: Console | None, counters: Counters | None) -> Verdict:
     """The driver logged an Xid error, or NVML lost the GPU during the run: the GPU or its driver failed.
 
-    79 is a card that fell off the bus, 48, 63, 94 and 95 memory, 13 and 31 mostly the program. A container can't read
-    the kernel's log, but NVML_ERROR_GPU_IS_LOST (nvml.h: 15) is what Xid 79 looks like from there.
+    79 is a card that fell off the bus, 48, 63, 94 and 95 memory, 13 and 31 mostly the program. A container can't
+    read the kernel's log, but NVML_ERROR_GPU_IS_LOST (nvml.h: 15) is what Xid 79 looks like from there. Reported
+    in open-gpu-kernel-modules#507, returnn#1486.
     """
     if console is None and counters is None:
         return Skip("no_evidence", {"missing": "console, counters"})
@@ -263,7 +273,10 @@ def xid(console: Console | None, counters: Counters | None) -> Verdict:
 
 @rule("hw.ecc_errors", Severity.CRITICAL)
 def ecc(console: Console | None, baseline: Baseline | None) -> Verdict:
-    """Uncorrected memory errors, or a row remap is pending: results can't be trusted until the GPU is reset."""
+    """Uncorrected memory errors, or a row remap is pending: results can't be trusted until the GPU is reset.
+
+    Reported in jade-hpc-gpu.github.io#194, verl#407.
+    """
     if console is None and baseline is None:
         return Skip("no_evidence", {"missing": "console, baseline"})
     said = sources(console, ("ecc",))

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from diag.model.curves import Curves
 from diag.model.evidence import Console
-from diag.model.finding import Source, Value
-from diag.model.foreign import Notes, Tables, TrainLog
+from diag.model.finding import Skip, Source, Value
+from diag.model.foreign import DataYaml, Notes, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
 
@@ -69,12 +70,40 @@ def accumulated(args: TrainArgs | None) -> int:
     return max(1, round(nbs / batch))
 
 
+def excerpted(curves: Curves, log: TrainLog | None) -> Skip | None:
+    """A skip where the curves come from a log that just ends: it may be a part of one; nothing is made of its end."""
+    return Skip("excerpt") if log is not None and curves.file == log.file and log.ended in {"cut", ""} else None
+
+
 def sources(console: Console | None, kinds: Iterable[str], *, limit: int = 3) -> tuple[Source, ...]:
     """Where the console says one of these things, first lines first."""
     if console is None:
         return ()
     lines = sorted((line for kind in kinds for line in console.of(kind)), key=lambda line: line.line)
     return tuple(Source(line.file or console.file, line.line, line.text) for line in lines[:limit])
+
+
+def argued(args: TrainArgs | None, *names: str) -> tuple[Source, ...]:
+    """Where these arguments were read, with their values; args.yaml without a line where that is not known."""
+    found = []
+    for name in names:
+        if args is not None and name in args.raw:
+            file, line, text = args.places.get(name, ("args.yaml", 0, f"{name}: {args.raw[name]}"))
+            found.append(Source(file, line or None, text))
+    return tuple(found)
+
+
+def described(data: DataYaml, *keys: str) -> tuple[Source, ...]:
+    """Where a data.yaml says so: its line of the first of these keys that it has."""
+    line = next((data.lines[key] for key in keys if key in data.lines), None)
+    return (Source(data.file, line),)
+
+
+def memory_peak(log: TrainLog) -> Source:
+    """The line of the log with the most GPU memory."""
+    rows = [e for e in (*log.epochs, *log.parts) if e.gpu_mem_g]
+    most = max(rows, key=lambda e: (e.gpu_mem_g or 0.0, -e.line), default=None)
+    return Source(log.file, most.line if most else None)
 
 
 def noted(notes: Notes | None, pattern: str, *, file: str = "", limit: int = 2) -> tuple[Source, ...]:

@@ -40,13 +40,19 @@ def storage_slow(
 
 @rule("speed.decode_bound@foreign", Severity.MEDIUM)
 def decode_bound(tables: Tables, *, min_share: float = 0.5) -> Verdict:
-    """Loader time is spent decoding images. min_share: of the seconds that read, decode and augment take together."""
+    """Loader time is spent decoding images. min_share: of the seconds that read, decode and augment take together.
+
+    More than half is the largest part, whatever the others are.
+    """
     return _loader_part(tables, "decode", min_share, (Fix("smaller_images"), Fix("cache", {"cache": "ram"})))
 
 
 @rule("speed.augment_bound@foreign", Severity.MEDIUM)
 def augment_bound(tables: Tables, *, min_share: float = 0.5) -> Verdict:
-    """Loader time is spent in augmentation. min_share: of the seconds that read, decode and augment take together."""
+    """Loader time is spent in augmentation. min_share: of the seconds that read, decode and augment take together.
+
+    More than half is the largest part, whatever the others are.
+    """
     return _loader_part(tables, "augment", min_share, (Fix("cheaper"), Fix("more_workers")))
 
 
@@ -77,7 +83,8 @@ def loader_long_tail(
 def raise_workers(tables: Tables, args: TrainArgs | None, console: Console | None, *, min_gain: float = 1.2) -> Verdict:
     """More loader workers would help: a sweep of worker counts still gets faster at its upper end.
 
-    min_gain: the best count against the one in use. On the CPU the model is the limit, not the loader.
+    min_gain: the best count against the one in use. On the CPU the model is the limit, not the loader. The limit
+    is a proposal: a fifth, as for speed.loader_bound. Reported in ultralytics#13938.
     """
     sweep = tables.having("workers", "s_per_it|it_per_s|images_per_s|img_s|epoch_s")
     if sweep is None:
@@ -109,7 +116,7 @@ def raise_workers(tables: Tables, args: TrainArgs | None, console: Console | Non
 def ddp_straggler(tables: Tables, *, min_ratio: float = 1.25) -> Verdict:
     """One rank is slower than the others. min_ratio.
 
-    Its own step time (without waiting for others) over their median.
+    Its own step time (without waiting for others) over their median. The limit is a proposal.
     """
     table = tables.having("^rank$", "step|forward|compute|iter")
     if table is None:

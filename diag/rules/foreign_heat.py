@@ -22,7 +22,8 @@ def thermal_throttle(
     """Clocks are held down by temperature.
 
     hot_c: most NVIDIA boards begin to slow down between 83 and 88 C. min_drop: the SM clock in hot samples lies
-    this much below that in cool ones while the GPU is busy. The driver's own reason counts without both.
+    this much below that in cool ones while the GPU is busy. The driver's own reason counts without both. The drop
+    is a proposal. Reported in nvidia-settings#67.
     """
     said = noted(
         notes,
@@ -52,7 +53,8 @@ def thermal_throttle(
 def thermal_speed(tables: Tables, *, hot_c: float = 83.0, min_drop: float = 0.12, min_loss: float = 0.10) -> Verdict:
     """Throughput fell while temperature rose and clocks fell.
 
-    hot_c, min_drop: as for hw.thermal_throttle. min_loss: of the images (or batches) per second at the start.
+    hot_c, min_drop: as for hw.thermal_throttle. min_loss: of the images (or batches) per second at the start. The
+    limit is a proposal.
     """
     speed = tables.series("images_per_s|img_s|it_per_s|throughput")
     step = tables.series("^(?:s_per_it|step_s|step_ms|epoch_s)$")
@@ -81,9 +83,10 @@ def power_throttle(
 ) -> Verdict:
     """Clocks are held down by the power cap or brake.
 
-    min_share: of the limit, in the median; min_drop: the clock lies this much below its own maximum meanwhile.
-    A power brake is always a fault; "SW Power Cap: Active" is the normal state of a card under full load, so it counts
-    with a clock of min_cap_drop below the highest in the same capture (cards at their own limit run at 0.8 and more).
+    min_share: of the limit, in the median; min_drop: the clock lies this much below its own maximum meanwhile. A
+    power brake is always a fault; "SW Power Cap: Active" is the normal state of a card under full load, so it
+    counts with a clock of min_cap_drop below the highest in the same capture (cards at their own limit run at 0.8
+    and more). Reported in reverse-engineering-dell-idrac-to-get-rid-of-gpu-throttling#3.
     """
     if tables is None and notes is None:
         return Skip("no_evidence", {"missing": "tables, notes"})
@@ -151,8 +154,9 @@ def cpu_oversubscription(
 ) -> Verdict:
     """Threads or workers exceed the CPUs that the process may use, and the cgroup is throttled.
 
-    min_throttled: of the cgroup's periods. min_ratio: runnable threads (load) for each CPU of the quota; a GPU
-    run only, as training on the CPU loads all cores by itself.
+    min_throttled: of the cgroup's periods. min_ratio: runnable threads (load) for each CPU of the quota; a GPU run
+    only, as training on the CPU loads all cores by itself. cpu.stat counts periods and throttled periods
+    (docs.kernel.org, cgroup-v2); the limits are proposals.
     """
     if tables is None and notes is None:
         return Skip("no_evidence", {"missing": "tables, notes"})
@@ -179,7 +183,7 @@ def cpu_oversubscription(
             "workers": str(workers) if workers is not None else None,
         },
         fixes=(Fix("workers", {"workers": few}), Fix("threads")),
-        evidence=noted(notes, r"nr_throttled|cpu\.max|cfs_quota")
+        evidence=noted(notes, r"nr_throttled|(?:cpu\.max|cfs_quota_us)\D{0,4}\d|^\d{4,7} \d{4,7}$")
         or (table_source(tables, "throttled|load") if tables else ()),
     )
 

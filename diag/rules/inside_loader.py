@@ -112,8 +112,9 @@ def loader_long_tail(
 ) -> Verdict:
     """Most batches come at once, a few keep training waiting: rare huge or slow files.
 
-    max_wait: the limit of speed.loader_bound. min_ratio: the slowest 1 % wait ten times the median, and the mean three
-    times; a loader that is evenly too slow stays below two. min_tail_steps: they wait for more than one whole step.
+    max_wait: the limit of speed.loader_bound. min_ratio: the slowest 1 % wait ten times the median, and the mean
+    three times; a loader that is evenly too slow stays below two. min_tail_steps: they wait for more than one
+    whole step. Reported in ultralytics#4597.
     """
     if steps.steady_steps < min_steps:
         return Skip("too_few_steps", {"have": steps.steady_steps, "need": min_steps})
@@ -157,7 +158,7 @@ def raise_workers(
     """Training waits for data while CPUs are free: more workers would help.
 
     max_wait: the limit of speed.loader_bound. Free are the CPUs that this container may use, less the workers that
-    loaded; on the CPU Ultralytics loads in the training process, whatever is asked.
+    loaded; on the CPU Ultralytics loads in the training process, whatever is asked. Reported in ultralytics#13938.
     """
     if steps.steady_steps < min_steps:
         return Skip("too_few_steps", {"have": steps.steady_steps, "need": min_steps})

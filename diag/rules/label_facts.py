@@ -62,7 +62,13 @@ def left_out(console: Console | None, why: str) -> tuple[Source, ...]:
 def problems(labels: LabelFiles | None, words: str, *, limit: int = 3) -> tuple[Source, ...]:
     """The label files' first problems that match."""
     found = [p for p in labels.problems if re.search(words, p)] if labels else []
-    return tuple(Source(p.split(":")[0], text=p) for p in found[:limit])
+    return tuple(_place(p) for p in found[:limit])
+
+
+def _place(problem: str) -> Source:
+    """`labels/a.txt:3: what` as evidence; a problem of a whole file has no line."""
+    match = re.fullmatch(r"(.+?)(?::(\d+))?: (.*)", problem, re.S)
+    return Source(match[1], int(match[2]) if match[2] else None, match[3]) if match else Source(problem)
 
 
 def told(

@@ -33,13 +33,13 @@ def ram_growth(
     """Host memory of the trainer or of its loader workers rises steadily, long after the start.
 
     Looked at is the time from the second epoch on, without the final evaluation: the first epoch and the first
-    validation allocate for good. min_seconds, min_points: less is no trend.
-    min_growth_mib, min_share: a healthy trainer on the CPU moves by tens of MiB (own recordings); the leak of the
-    published comparison was 40 MiB a step. min_signal: growth against the scatter around the line.
-    min_half: both halves of the time must rise at least half as fast as the whole, so that a plateau is no leak.
-    steep_seconds, steep_points: who keeps tensors of every step needs no minute, nor a second epoch, to be seen.
-    steep_growth_mib, steep_share, steep_half: half a GiB and a third of what was there, about as fast in both halves;
-    the buffers of a healthy start (mosaic: batch x 8 images) are smaller and fill once.
+    validation allocate for good. min_seconds, min_points: less is no trend. min_growth_mib, min_share: a healthy
+    trainer on the CPU moves by tens of MiB (own recordings); the leak of the published comparison was 40 MiB a
+    step. min_signal: growth against the scatter around the line. min_half: both halves of the time must rise at
+    least half as fast as the whole, so that a plateau is no leak. steep_seconds, steep_points: who keeps tensors
+    of every step needs no minute, nor a second epoch, to be seen. steep_growth_mib, steep_share, steep_half: half
+    a GiB and a third of what was there, about as fast in both halves; the buffers of a healthy start (mosaic:
+    batch x 8 images) are smaller and fill once. Reported in yoloe#24, ultralytics#9999, ultralytics#14150.
     """
     candidates = {name: counters.series.get(f"rss_{name}_bytes") for name in ("main", "workers")}
     crew = counters.series.get("workers")

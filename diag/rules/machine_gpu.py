@@ -17,6 +17,7 @@ def thermal_throttle(counters: Counters, *, min_share: float = 0.01, critical_sh
 
     Shares of the training's wall time, from NVML's cumulative counters (no gap between samples), else from the
     clocks event reasons of each second. min_share and critical_share: proposals; DCGM fails at any thermal event.
+    Reported in nvidia-settings#67.
     """
     used = counters.trained_on()
     if not used:
@@ -53,9 +54,10 @@ def power_throttle(
 ) -> Verdict:
     """The power supply's brake, or a limit below the card's own, held the clocks down.
 
-    A card at its default power cap is normal at full load and no fault (DCGM leaves it out, too).
-    min_share: of wall time under the brake (proposal). min_limit: a limit under 95 % of the default was set by
-    somebody; min_capped: and was reached for a tenth of the time.
+    A card at its default power cap is normal at full load and no fault (DCGM leaves it out, too). min_share: of
+    wall time under the brake (proposal). min_limit: a limit under 95 % of the default was set by somebody;
+    min_capped: and was reached for a tenth of the time. Reported in
+    reverse-engineering-dell-idrac-to-get-rid-of-gpu-throttling#3.
     """
     used = counters.trained_on()
     if not used:
@@ -91,7 +93,8 @@ def gpu_busy(counters: Counters, baseline: Baseline, *, min_mib: float = 500.0, 
     """Another process held memory of the training GPU before training took any.
 
     Both looks must agree: the check before the run and the first second of it. min_mib and min_share: above what a
-    driver and a desktop take (the check's own limit of 500 MiB, and 5 % of the card; proposals).
+    driver and a desktop take (the check's own limit of 500 MiB, and 5 % of the card; proposals). Reported in
+    ultralytics#7642.
     """
     used = counters.trained_on()
     if not used:

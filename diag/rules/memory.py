@@ -28,7 +28,10 @@ def gpu_oom(
     curves: Curves | None,
     log: TrainLog | None,
 ) -> Verdict:
-    """CUDA out of memory. Ultralytics halves the batch and tries again: a run that went on is medium."""
+    """CUDA out of memory. Ultralytics halves the batch and tries again: a run that went on is medium.
+
+    Reported in ultralytics#7030, ultralytics#1654.
+    """
     seen = _seen("gpu_oom", run, console)
     if isinstance(seen, Skip):
         return seen
@@ -63,7 +66,10 @@ def gpu_oom(
 def ram_oom(
     run: RunRecord | None, console: Console | None, args: TrainArgs | None, baseline: Baseline | None
 ) -> Verdict:
-    """The kernel killed the process, or a loader worker, for memory (RAM)."""
+    """The kernel killed the process, or a loader worker, for memory (RAM).
+
+    Reported in ultralytics#7471, yolov3#155, OpenNMT-Tutorial#6.
+    """
     seen = _seen("ram_oom", run, console)
     if isinstance(seen, Skip):
         return seen
@@ -101,7 +107,8 @@ def shm_small(
 ) -> Verdict:
     """/dev/shm is too small for the loader: workers x prefetch x batch of images pass through it.
 
-    full: of /dev/shm in a listing of df; counts like the words of the error when NCCL or a worker failed.
+    full: of /dev/shm in a listing of df; counts like the words of the error when NCCL or a worker failed. Docker
+    gives 64 MiB (docs.docker.com, --shm-size). Reported in Protenix#2, pytorch#108861, pytorch#5040.
     """
     seen = _seen("shm_small", run, console)
     if isinstance(seen, Skip):
@@ -132,7 +139,10 @@ def shm_small(
 
 @rule("disk.full", Severity.CRITICAL, explained_by=("mem.shm_small", "disk.cache_full"))
 def disk_full(run: RunRecord | None, console: Console | None) -> Verdict:
-    """No space left for checkpoints or logs. A full /dev/shm uses the same words, so it is ruled out first."""
+    """No space left for checkpoints or logs. A full /dev/shm uses the same words, so it is ruled out first.
+
+    Reported in ultralytics#1238, yolov5#6756, mmdetection#12069.
+    """
     if console is not None and console.of("shm_small"):
         return None
     seen = _seen("disk_full", run, console)

@@ -62,7 +62,10 @@ def wrong_device(console: Console, notes: Notes | None, log: TrainLog | None, *,
 
 @rule("mem.gpu_shared", Severity.LOW, explained_by=("mem.wrong_device",))
 def gpu_shared(console: Console, *, min_gib: float = 0.1, high_share: float = 0.2) -> Verdict:
-    """Another process holds part of the card. min_gib: a desktop takes less; high_share: of the card: medium."""
+    """Another process holds part of the card. min_gib: a desktop takes less; high_share: of the card: medium.
+
+    The limits are proposals. Reported in ultralytics#9189.
+    """
     oom = out_of_memory(console)
     if oom is None or oom.others < min_gib:
         return None
@@ -79,8 +82,9 @@ def gpu_shared(console: Console, *, min_gib: float = 0.1, high_share: float = 0.
 def pinned_limit(console: Console, notes: Notes | None, *, min_free: float = 1.0) -> Verdict:
     """Pinned host memory ran out and is reported as CUDA out of memory (WSL, small ulimit -l); the GPU has room.
 
-    The error comes from the pin-memory thread or cudaHostAlloc, or the platform is WSL and the message names no size.
-    min_free: GiB that are free on the GPU meanwhile, where that is said.
+    The error comes from the pin-memory thread or cudaHostAlloc, or the platform is WSL and the message names no
+    size. min_free: GiB that are free on the GPU meanwhile, where that is said. Reported in ultralytics#16862,
+    WSL#8447.
     """
     oom = out_of_memory(console)
     pin = sources(console, ("pin_memory",))
@@ -125,7 +129,10 @@ def fragmentation(
 
 @rule("mem.gpu_oom_val", Severity.HIGH, explained_by=("mem.wrong_device",))
 def gpu_oom_val(console: Console, log: TrainLog, args: TrainArgs | None) -> Verdict:
-    """Out of memory in validation: it runs at twice the training batch and holds the predictions of a batch at once."""
+    """Out of memory in validation: it runs at twice the training batch and holds the predictions of a batch at once.
+
+    Reported in yolov7#72.
+    """
     oom = out_of_memory(console)
     if oom is None or log.oom_phase != "val":
         return None
@@ -175,7 +182,7 @@ def gpu_oom_dense(
             "objects": objects,
             "each": each,
             "most": int(most),
-            "batch": str(batch),
+            "batch": str(batch) if batch is not None else None,
         },
         fixes=(
             Fix("smaller_batch", {"batch": max(1, batch // 4)} if isinstance(batch, int) and batch > 1 else {}),
@@ -188,7 +195,7 @@ def gpu_oom_dense(
 @rule(
     "mem.gpu_oom_late",
     Severity.HIGH,
-    explained_by=("mem.gpu_leak", "mem.gpu_oom_dense", "mem.wrong_device", "mem.gpu_oom_val"),
+    explained_by=("mem.gpu_leak", "mem.gpu_oom_dense", "mem.wrong_device", "mem.gpu_oom_val", "mem.fragmentation"),
 )
 def gpu_oom_late(console: Console, log: TrainLog, tables: Tables | None, *, max_trend: float = 0.08) -> Verdict:
     """Out of memory after many steps: memory follows the content of the batch, not the time.

@@ -63,7 +63,8 @@ def map_count(
     """vm.max_map_count is reached, not the memory: each cached array and shared tensor is a mapping.
 
     "Cannot allocate memory" though memory is free. near: of the limit, where both are known; max_ram: in use at
-    most, as above it the memory itself may be short. The default limit is 65530 mappings.
+    most, as above it the memory itself may be short. The default limit is 65530 mappings. Reported in
+    sd-scripts#1790, SlowFast#473.
     """
     said = sources(console, ("cannot_allocate",))
     limit, count = (
@@ -93,7 +94,7 @@ def low_disk_swap(
 ) -> Verdict:
     """Swap can't grow because the disk is full (macOS and Windows grow it on demand).
 
-    full: of a disk; min_swap_gb: in use or asked for at the same time.
+    full: of a disk; min_swap_gb: in use or asked for at the same time. Reported in yolov5#13292.
     """
     if notes is None:
         return Skip("no_evidence", {"missing": "notes"})
@@ -158,6 +159,7 @@ def disk_low(notes: Notes | None, console: Console | None, *, full: float = 0.97
     """A disk has less free space than checkpoints and caches of a run need.
 
     full: of any real disk in the listing. Or Ultralytics refused a download or a disk cache for want of space.
+    Reported in yolov5#6756, ultralytics#26112.
     """
     said = sources(console, ("no_disk_cache",), limit=1)
     if said:
@@ -176,10 +178,12 @@ def disk_low(notes: Notes | None, console: Console | None, *, full: float = 0.97
 
 
 @rule("hw.mem_limit", Severity.MEDIUM, explained_by=("mem.ram_cache_too_big",))
-def mem_limit(notes: Notes, console: Console | None, tables: Tables | None, *, max_share: float = 0.9) -> Verdict:
+def mem_limit(
+    notes: Notes, console: Console | None, tables: Tables | None, args: TrainArgs | None, *, max_share: float = 0.9
+) -> Verdict:
     """The container's memory limit is smaller than this run needs: killed by the cgroup while the host has memory.
 
-    max_share: of the host's memory in use, where a table tells.
+    max_share: of the host's memory in use, where a table tells. The limit is a proposal.
     """
     file, none = (
         r"(?:memory\.max|limit_in_bytes)",
@@ -194,7 +198,9 @@ def mem_limit(notes: Notes, console: Console | None, tables: Tables | None, *, m
         return None
     if used and total and median(used) > max_share * max(total):
         return None
-    return Hit(fixes=(Fix("raise_limit"), Fix("fewer_workers", {"workers": 2})), evidence=(*said[:1], *killed[:1]))
+    workers = args.get("workers", 8) if args else 8
+    fewer = (Fix("fewer_workers", {"workers": 2}),) if not isinstance(workers, int) or workers > 2 else ()
+    return Hit(fixes=(Fix("raise_limit"), *fewer), evidence=(*said[:1], *killed[:1]))
 
 
 def _refused(said: Source) -> Hit:

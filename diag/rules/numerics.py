@@ -1,6 +1,7 @@
 """num.*: losses that are no numbers any more."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 
 from diag.model.curves import Curves
@@ -14,21 +15,25 @@ from diag.rules.facts import on_cpu, sources
 @rule(
     "num.nan_loss",
     Severity.CRITICAL,
-    explained_by=("num.amp_gpu_arch", "num.seg_nan", "num.amp_overflow", "num.lr_too_high"),
+    explained_by=("num.amp_gpu_arch", "num.seg_nan", "num.amp_overflow", "num.lr_too_high", "num.mps_bad_loss"),
 )
 def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | None) -> Verdict:
     """The training loss became NaN or inf.
 
-    Rows of training losses only: half-precision validation alone gives nan in healthy runs. Losses
-    that are numbers again at the end have recovered: medium instead of critical. An epoch that Ultralytics
-    itself took back is never written to results.csv; only the console tells of it.
+    Rows of training losses only: half-precision validation alone gives nan in healthy runs. Losses that are
+    numbers again at the end have recovered: medium instead of critical. An epoch that Ultralytics itself took back
+    is never written to results.csv; only the console tells of it. "NaN persisted" is its last word: it took back
+    as often as it does, and the training ended. Reported in ultralytics#4733, ultralytics#24063, Adan#20.
     """
     said = sources(console, ("nan_recovered",))
     broken = curves is not None and any(math.isnan(v) for values in curves.train.values() for v in values)
     if said and not broken:
-        died = any("persisted" in s.text for s in said)
+        told = [line.text for line in console.of("nan_recovered")] if console else []
+        died = next((line for line in told if "persist" in line), "")
+        times = re.search(r"persisted for (\d{1,4})", died)
+        rows = int(times[1]) if times else len(told) - bool(died)
         return Hit(
-            values={"case": "reloaded", "rows": len(said)},
+            values={"case": "died" if died else "reloaded", "rows": rows},
             fixes=(Fix("lower_lr_by_hand"), Fix("check_data")),
             evidence=said,
             severity=Severity.CRITICAL if died else Severity.MEDIUM,
@@ -51,6 +56,8 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
         if isinstance(lr0, float) and lr0 > 0:
             fixes.append(Fix("lower_lr", {"lr0": lr0 / 10, "optimizer": _optimizer(args)}))
         fixes.append(Fix("resume_before"))
+    else:
+        fixes += [Fix("check_data"), Fix("lower_lr_by_hand")] if not amp else [Fix("check_data")]
     return Hit(
         values={
             "case": "start" if first == 1 else "later" if forever else "recovered",
@@ -69,8 +76,8 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
 def val_nan(curves: Curves, args: TrainArgs | None, console: Console | None) -> Verdict:
     """Only validation losses are NaN: half-precision validation, training is healthy.
 
-    Not on the CPU, which validates in full precision (engine/validator.py), nor where training losses are zero: there
-    the model itself is broken.
+    Not on the CPU, which validates in full precision (engine/validator.py), nor where training losses are zero:
+    there the model itself is broken. Reported in ultralytics#9829, ultralytics#21765.
     """
     return _val_only(curves, args, console, math.isnan)
 
@@ -89,7 +96,7 @@ def _val_only(
     rows = sorted({i for values in curves.val.values() for i, v in enumerate(values, 1) if test(v)})
     if not rows or _bad_rows(curves.train) or on_cpu(args, None, console) or 0.0 in curves.train_sum:
         return None
-    # Rows at the end matter; a few at the start are overflow while the losses are still large.
+    # Rows at the end matter; a few at the start are overflow while the losses are still large: no fault.
     late = rows[-1] > curves.rows - curves.window
     return Hit(
         values={
@@ -101,7 +108,7 @@ def _val_only(
         fixes=(Fix("fp32_val", {"half": False}),) if late else (Fix("ignore"),),
         evidence=(Source(curves.file, curves.line(rows[0])),),
         confidence=Confidence.HIGH if late else Confidence.MEDIUM,
-        severity=Severity.MEDIUM if late else Severity.LOW,
+        severity=Severity.MEDIUM if late else Severity.INFO,
     )
 
 

@@ -95,9 +95,9 @@ def mps_bad_loss(
     where = Source(log.file, zero[0].line) if zero and log else Source(curves.file if curves else "", 2)
     return Hit(
         values={
-            "case": "log" if zero and cls is not None else None,
+            "case": "log" if zero and cls is not None and math.isfinite(cls) else "count" if zero else None,
             "instances": zero[0].instances if zero else None,
-            "cls": cls,
+            "cls": cls if cls is not None and math.isfinite(cls) else None,
         },
         fixes=(Fix("other_device", {"device": "cpu"}), Fix("update")),
         evidence=(where,),

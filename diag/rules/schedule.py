@@ -28,9 +28,9 @@ def lr0_ignored(
 ) -> Verdict:
     """optimizer=auto overrides lr0: the LR column shows another learning rate than was asked for.
 
-    Only a lr0 that somebody chose counts (given on the command line, or not the default 0.01). factor:
-    the largest LR of the weights differs from it by this much: low; medium from medium_factor on, high
-    from high_factor on.
+    Only a lr0 that somebody chose counts (given on the command line, or not the default 0.01). factor: the largest
+    LR of the weights differs from it by this much: low; medium from medium_factor on, high from high_factor on.
+    The factors are proposals. Reported in ultralytics#8400.
     """
     if str(args.get("optimizer", "auto")).lower() != "auto":
         return None
@@ -92,7 +92,7 @@ def lr0_ignored_log(
     )
 
 
-@rule("train.close_mosaic_step", Severity.INFO)
+@rule("train.close_mosaic_step", Severity.INFO, unless=("num.nan_loss", "num.collapse", "num.diverged"))
 def close_mosaic(curves: Curves, args: TrainArgs, *, step: float = 0.05, width: int = 3) -> Verdict:
     """The step in the training loss at epochs - close_mosaic is mosaic being switched off; no fault.
 

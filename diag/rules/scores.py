@@ -1,6 +1,7 @@
 """train.*: precision, recall and the swing of the score."""
 
 import math
+from collections.abc import Sequence
 
 from diag.model.curves import Curves
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
@@ -18,7 +19,8 @@ def underfit(
     """Training and validation losses stay high together, precision and recall low.
 
     max_ratio: validation over training loss; no gap, so it is not overfitting. max_pr: both of them at the end,
-    after min_epochs and with something learned (min_score).
+    after min_epochs and with something learned (min_score). Of 59 public runs of 40 epochs and more one did not
+    get beyond max_pr in either.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -51,7 +53,8 @@ def _pr(curves: Curves) -> tuple[float, float]:
 def low_recall(curves: Curves, *, min_epochs: int = 20, max_recall: float = 0.65, min_gap: float = 0.3) -> Verdict:
     """Precision is high and recall low: what is found is right, but many objects are not found.
 
-    max_recall, min_gap: recall, and how far precision lies above it.
+    max_recall, min_gap: recall, and how far precision lies above it. Of 71 public runs four had such a gap; in
+    eight of ten precision and recall lie within -0.02 and 0.27 of each other.
     """
     return _side(
         curves, 1, min_epochs=min_epochs, most=max_recall, gap=min_gap, fixes=(Fix("labels"), Fix("imgsz"), Fix("data"))
@@ -62,7 +65,8 @@ def low_recall(curves: Curves, *, min_epochs: int = 20, max_recall: float = 0.65
 def low_precision(curves: Curves, *, min_epochs: int = 20, max_precision: float = 0.5, min_gap: float = 0.3) -> Verdict:
     """Recall is high and precision low: many detections are wrong. max_precision, min_gap.
 
-    Precision, and how far recall lies above it.
+    Precision, and how far recall lies above it. Of 71 public runs one had such a gap; in eight of ten precision
+    and recall lie within -0.02 and 0.27 of each other.
     """
     return _side(
         curves, 0, min_epochs=min_epochs, most=max_precision, gap=min_gap, fixes=(Fix("backgrounds"), Fix("labels"))
@@ -85,23 +89,50 @@ def _side(curves: Curves, weak: int, *, min_epochs: int, most: float, gap: float
 
 
 @rule("train.localisation_weak", Severity.LOW, explained_by=("train.underfit", *_UNLEARNED))
-def localisation(curves: Curves, *, min_epochs: int = 20, min_50: float = 0.6, max_ratio: float = 0.45) -> Verdict:
-    """mAP50 is good but mAP50-95 is not: objects are found, their boxes do not fit. max_ratio.
+def localisation(
+    curves: Curves,
+    *,
+    min_epochs: int = 20,
+    min_50: float = 0.6,
+    max_ratio: float = 0.45,
+    rise_50: float = 0.04,
+    flat: float = 0.02,
+) -> Verdict:
+    """mAP50 is good, or rises, but mAP50-95 does not: objects are found, their boxes do not fit. max_ratio.
 
-    MAP50-95 over mAP50 (usually 0.6 to 0.75), from min_50 on.
+    MAP50-95 over mAP50 (usually 0.6 to 0.75), from min_50 on. Of 46 public runs with such a mAP50 nine of ten had
+    0.54 and more, the lowest 0.40. rise_50, flat: or mAP50 rose by so much since the first third of the run and
+    mAP50-95 by no more than this; none of 71 public runs did.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.score50 or "accuracy" in curves.metric or not curves.best_at:
         return Skip("no_score")
     fifty = mean(curves.score50[-curves.window :])
-    if not fifty >= min_50 or curves.last > max_ratio * fifty:
+    rise, rest = (_since_third(values) for values in (curves.score50, curves.score))
+    trend = rise >= rise_50 and rest <= flat and curves.best >= 0.05
+    if not trend and (not fifty >= min_50 or curves.last > max_ratio * fifty):
         return None
     return Hit(
-        values={"fifty": fifty, "last": curves.last, "ratio": curves.last / fifty},
+        values={
+            "case": "trend" if trend else None,
+            "fifty": fifty,
+            "last": curves.last,
+            "ratio": curves.last / fifty,
+            "rise": rise if trend else None,
+            "rest": rest if trend else None,
+        },
         fixes=(Fix("tight"), Fix("imgsz")),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
     )
+
+
+def _since_third(values: Sequence[float]) -> float:
+    """Change of the mean of the last ninth over that of the ninth after the first third, as a share; nan if unknown."""
+    third = len(values) // 3
+    width = max(3, third // 3)
+    before = mean(values[third : third + width])
+    return mean(values[-width:]) / before - 1 if before > 0 else math.nan
 
 
 @rule(
@@ -112,8 +143,9 @@ def localisation(curves: Curves, *, min_epochs: int = 20, min_50: float = 0.6, m
 def oscillation(curves: Curves, *, min_epochs: int = 15, noise: float = 0.05, medium_noise: float = 0.12) -> Verdict:
     """The score swings strongly from epoch to epoch late in the run.
 
-    noise, medium_noise: standard deviation around its own trend in the last third, as a share of the best;
-    typical is 0.01 to 0.02. A small validation set swings just so, and is told as the first thing to look at.
+    noise, medium_noise: standard deviation around its own trend in the last third, as a share of the best; typical
+    is 0.01 to 0.02. A small validation set swings just so, and is told as the first thing to look at. Of 79 public
+    runs the median is 0.015; 10 lie above noise and none above medium_noise. Reported in yolov5#2037.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -137,8 +169,9 @@ def leak(
 ) -> Verdict:
     """The score is perfect from the first epochs on: the same images are probably in train and val.
 
-    perfect: in each of the first rows and to the end. No training reaches that in one epoch on images it has
-    not seen, unless the task is trivial; a look at both folders settles it.
+    perfect: in each of the first rows and to the end. No training reaches that in one epoch on images it has not
+    seen, unless the task is trivial; a look at both folders settles it. Of 95 public runs one did, a classifier of
+    1.000 in both first epochs; the next best first score was 0.94.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})

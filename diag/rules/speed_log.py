@@ -8,7 +8,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import DataYaml, Notes, Phases, Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import noted, out_of_memory, ram_cache, sources, table_source, windows
+from diag.rules.facts import memory_peak, noted, out_of_memory, ram_cache, sources, table_source, windows
 
 _REMOTE_FS = re.compile(
     r"nfs\d?|cifs|smb\w*|9p|drvfs|gluster\w*|ceph|lustre|beegfs|afs|davfs|vboxsf|prl_fs|grpcfuse|osxfs|virtiofs"
@@ -252,7 +252,7 @@ def tal_cpu_fallback(console: Console, log: TrainLog | None, args: TrainArgs | N
         values={
             "case": "slower" if slower and slower > 2 else None,
             "slower": slower,
-            "batch": str(batch),
+            "batch": str(batch) if batch is not None else None,
             "loss": loss,
         },
         fixes=(Fix("smaller_batch", half), Fix("tile"), Fix("update")),
@@ -266,7 +266,7 @@ def sysmem_spill(
 ) -> Verdict:
     """GPU memory spills into system memory (Windows WDDM, WSL): more is in use than the card has, without an error.
 
-    The driver's "CUDA sysmem fallback" pages over PCIe instead of failing.
+    The driver's "CUDA sysmem fallback" pages over PCIe instead of failing. Reported in yolov5#13541.
     """
     card = log.gpu_mib if log else None
     used = max((e.gpu_mem_g for e in (*log.epochs, *log.parts) if e.gpu_mem_g), default=0.0) if log else 0.0
@@ -280,5 +280,5 @@ def sysmem_spill(
     return Hit(
         values={"case": "card" if card else "shared", "used_gib": used, "card_gib": card / 1024 if card else None},
         fixes=(Fix("smaller_batch"), Fix("no_fallback")),
-        evidence=(Source(log.file),) if log else table_source(tables, "shared"),
+        evidence=(memory_peak(log),) if log else table_source(tables, "shared"),
     )

@@ -9,7 +9,7 @@ from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import gpu_name, noted, on_cpu, ram_cache, table_source
+from diag.rules.facts import argued, gpu_name, noted, on_cpu, ram_cache, table_source
 
 _NO_TENSOR = ("GTX", "MX", "P100", "P40", "P4 ", "K80", "M60", "940", "750")
 
@@ -58,9 +58,9 @@ def loader_single_core(
 def ddp_no_scaling(peers: Peers, *, min_efficiency: float = 0.65) -> Verdict:
     """Adding GPUs did not raise images per second.
 
-    Compared are runs of the same data on one and on several GPUs: images per second, or the seconds of an
-    epoch. min_efficiency: of the speed that as many GPUs would give; below two thirds the loader or the CPU is
-    usually shared out.
+    Compared are runs of the same data on one and on several GPUs: images per second, or the seconds of an epoch.
+    min_efficiency: of the speed that as many GPUs would give; below two thirds the loader or the CPU is usually
+    shared out. The limit is a proposal. Reported in ultralytics#7642.
     """
     found: list[tuple[int, float, str]] = []
     for name, run in peers.runs.items():
@@ -107,8 +107,9 @@ def _speed(run: Evidence) -> float | None:
 def throughput_drop(log: TrainLog, *, min_epochs: int = 8, min_rise: float = 0.3) -> Verdict:
     """The time of an epoch rose during the run with no change of work.
 
-    min_rise: of the median of the last quarter over the first, the first epoch (start-up) left out, and nearly every
-    later epoch is slower than the early median. A step at close_mosaic makes epochs faster, not slower.
+    min_rise: of the median of the last quarter over the first, the first epoch (start-up) left out, and nearly
+    every later epoch is slower than the early median. A step at close_mosaic makes epochs faster, not slower. The
+    limit is a proposal. Reported in ultralytics#4276.
     """
     times = [e.train_s for e in log.epochs[1:] if e.train_s]
     if len(times) < min_epochs:
@@ -118,7 +119,7 @@ def throughput_drop(log: TrainLog, *, min_epochs: int = 8, min_rise: float = 0.3
     if early < 5 or late < early * (1 + min_rise):
         return None
     return Hit(
-        values={"early_s": early, "late_s": late, "rise": late / early - 1},
+        values={"early_s": early, "late_s": late, "rise": late / early - 1, "factor": late / early},
         fixes=(Fix("telemetry"), Fix("memory")),
         evidence=(Source(log.file, log.epochs[-1].line),),
     )
@@ -128,7 +129,7 @@ def throughput_drop(log: TrainLog, *, min_epochs: int = 8, min_rise: float = 0.3
 def checkpoint_heavy(phases: Phases, *, max_share: float = 0.15) -> Verdict:
     """Saving checkpoints takes a large share. max_share: of all recorded time.
 
-    A YOLO checkpoint takes well under a second.
+    A YOLO checkpoint takes well under a second. The limit is a proposal.
     """
     wall = sum(r.wall_s for r in phases.rows)
     saving = sum(r.wall_s for r in phases.rows if r.name.startswith(("save", "ckpt", "checkpoint")))
@@ -214,16 +215,27 @@ def amp_off(
         return Skip("gpu_unknown")
     if any(word in name.upper() for word in _NO_TENSOR):
         return None
-    return Hit(
-        values={"gpu": name}, fixes=(Fix("amp", {"amp": True}),), evidence=(Source("args.yaml", text="amp: false"),)
-    )
+    return Hit(values={"gpu": name}, fixes=(Fix("amp", {"amp": True}),), evidence=argued(args, "amp"))
 
 
-@rule("speed.epoch_time", Severity.INFO)
+@rule(
+    "speed.epoch_time",
+    Severity.INFO,
+    explained_by=(
+        "env.torch_cpu",
+        "speed.ram_cache_swapping",
+        "speed.storage_remote",
+        "speed.storage_slow",
+        "speed.sysmem_spill",
+        "speed.tal_cpu_fallback",
+        "speed.cpu_oversubscription",
+        "speed.loader_single_core",
+    ),
+)
 def epoch_time(log: TrainLog, *, min_minutes: float = 30.0) -> Verdict:
     """Where an epoch's time goes by the log's own bars: images, seconds, images per second. min_minutes.
 
-    Per epoch, from which on people ask.
+    Per epoch, from which on people ask. The limit is a proposal.
     """
     rows = [e for e in log.epochs if e.train_s and e.total]
     if not rows:

@@ -62,8 +62,9 @@ def raise_workers(
     """The GPU starves, the CPUs are free, and none or one worker loads: more of them would help.
 
     max_workers: workers=0 loads in the training process itself, so loading and computing take turns
-    (ultralytics#13938). max_gpu, max_cpu, max_iowait: percent in the median; a starved GPU beside busy CPUs needs
-    cheaper loading, and one beside a waiting disk faster storage.
+    (ultralytics#13938). One process keeps about one core busy, so the share of all CPUs tells how many there are: no
+    more workers than that, and no more than the library's own 8. max_gpu, max_cpu, max_iowait: percent in the median;
+    a starved GPU beside busy CPUs needs cheaper loading, and one beside a waiting disk faster storage.
     """
     workers = args.get("workers")
     gpu, cpu, wait = (tables.series(p) for p in ("gpu_util", "cpu_util", "iowait"))
@@ -74,7 +75,7 @@ def raise_workers(
         return None
     return Hit(
         values={"workers": workers, "gpu": median(gpu) / 100, "cpu": median(cpu) / 100},
-        fixes=(Fix("workers", {"workers": 8}),),
+        fixes=(Fix("workers", {"workers": max(2, min(8, int(100 / max(median(cpu), 1.0))))}),),
         evidence=table_source(tables, "gpu_util"),
         confidence=Confidence.MEDIUM,
     )

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from diag.engine import evaluate
 from diag.messages import LANGUAGES
 from diag.model.evidence import DeviceStats, Evidence, Ledger, LoaderStats, StepStats, ValidationStats
-from diag.model.finding import Crash, Finding, Report
+from diag.model.finding import Confidence, Crash, Finding, Report, Severity
 from diag.model.run import RunRecord, TrainArgs
 from diag.model.trace import Stage
 from diag.render import console, jsonfile, markdown, words
+from tests.rules.building import evidence
 
 MEAN = {Stage.DATA_WAIT: 0.3, Stage.TRANSFER: 0.01, Stage.FORWARD: 0.1, Stage.BACKWARD: 0.1, Stage.OPTIMIZER: 0.01}
 EVIDENCE = Evidence(
@@ -130,3 +131,29 @@ def test_no_text_of_a_run_escapes(text: str) -> None:
 )
 def test_durations(seconds: float, said: str) -> None:
     assert words.duration(seconds) == said
+
+
+def test_remarks_stand_apart_from_faults_and_without_apparatus() -> None:
+    curves = {"metrics/mAP50-95(B)": "0.1>0.5 x80, 0.5 x120", "lr/pg0": "0.01>0.0001 x200"}
+    given = evidence({"curves": curves, "args": {"task": "detect", "batch": 1, "epochs": 200, "model": "a.pt"}})
+    report = evaluate(given)
+    assert {f.id: f.severity for f in report.findings}["train.lr_schedule_ok"] is Severity.INFO
+    text = console.report(report, given)
+    fault, _, noted = text.partition("\nNoted, no fault\n")
+    assert "1. " in fault
+    assert "train.batch_too_small" in fault
+    assert "docs/rules.md" in fault
+    noted = noted.partition("\nCould not be judged")[0]
+    assert "train.lr_schedule_ok, results.csv:" in noted
+    assert "docs/rules.md" not in noted
+    page = markdown.report(report, given)
+    assert page.index("train.batch_too_small") < page.index("## Noted, no fault") < page.index("train.lr_schedule_ok")
+
+
+def test_a_symptom_of_two_causes_is_named_under_the_first() -> None:
+    low = Confidence.LOW
+    causes = ("num.diverged", "num.collapse")
+    both = [Finding(id, Severity.HIGH, low, {}, (), (), ("train.oscillation",)) for id in causes]
+    report = Report((*both, Finding("train.oscillation", Severity.LOW, low, {}, (), ())), (), (), ())
+    for text in (console.report(report, Evidence()), markdown.report(report, Evidence())):
+        assert text.count("train.oscillation") == 1

@@ -97,7 +97,7 @@ def test_every_id_is_in_the_catalog_with_the_same_severity() -> None:
     assert {id: rule.severity.value for id, rule in RULES.items()} == {
         id: catalog[rule.finding] for id, rule in RULES.items()
     }
-    assert {cause for rule in RULES.values() for cause in rule.explained_by} <= set(catalog)
+    assert {id for rule in RULES.values() for id in (*rule.explained_by, *rule.unless)} <= set(catalog)
 
 
 def test_causes_do_not_go_in_a_circle() -> None:
