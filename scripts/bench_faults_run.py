@@ -239,7 +239,8 @@ def verdict(fault: Fault, found: Sequence[tuple[str, str]]) -> dict[str, Any]:
         wrong = [id for id, _ in found if id in (*fault.wrong, *NEVER) or id.startswith("crash:")]
         told = any(id in fault.right for id, _ in found)
         calm = all(severity in {"info", "low"} for _, severity in found)
-        right = (told and calm if fault.fact else first in fault.right) and not wrong
+        named = told and calm if fault.fact else first in fault.right if fault.right else True
+        right = named and not wrong
     return {"first": first, "found": found, "forbidden": wrong, "right": right}
 
 

@@ -23,6 +23,14 @@ _CAUSES = (
     "mem.gpu_oom_dense",
     "env.torchvision_mismatch",
     "env.hung_worker_exit",
+    "env.check_failed",
+    "env.driver_old",
+    "env.no_kernel",
+    "env.weights_missing",
+    "env.workspace_unwritable",
+    "hw.disk_low",
+    "hw.gpu_wrong_result",
+    "hw.mem_limit",
 )
 
 

@@ -5,6 +5,7 @@ diag.
 """
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -112,7 +113,8 @@ def in_trainer(module: Any) -> None:  # one flat case per fault
         return force
 
     def leak(trainer: Any) -> None:
-        KEPT.append(bytearray(b"x" * int(number("leak") * 1e6)))
+        if len(KEPT) < float(FAULTS.get("leak_steps", "inf")):
+            KEPT.append(bytearray(b"x" * int(number("leak") * 1e6)))
 
     def graph(trainer: Any) -> None:
         size, model = trainer.args.imgsz, trainer.model
@@ -129,6 +131,23 @@ def in_trainer(module: Any) -> None:  # one flat case per fault
     def die(trainer: Any) -> None:
         if trainer.epoch + 1 == number("kill"):
             os.kill(os.getpid(), 9)
+
+    def terminate(trainer: Any) -> None:
+        """As `docker stop` or a person does it: the command that started the training gets the signal."""
+        if trainer.epoch + 1 == number("term"):
+            os.kill(os.getppid(), 15)
+
+    def burn(trainer: Any) -> None:
+        """Other programs (four) want all CPUs during one epoch."""
+        if trainer.epoch + 1 == number("burn"):
+            spin = [sys.executable, "-S", "-c", "while True: pass"]
+            env = {k: v for k, v in os.environ.items() if k != "BENCH_FAULT"}
+            KEPT.extend(subprocess.Popen(spin, env=env) for _ in range(4))
+
+    def rest(_: Any) -> None:
+        while KEPT:
+            KEPT[-1].kill()
+            KEPT.pop().wait()
 
     for fault in FAULTS:
         match fault:
@@ -162,6 +181,11 @@ def in_trainer(module: Any) -> None:  # one flat case per fault
                 on("on_train_epoch_start", poison)
             case "kill":
                 on("on_fit_epoch_end", die)
+            case "term":
+                on("on_fit_epoch_end", terminate)
+            case "burn":
+                on("on_train_epoch_start", burn)
+                on("on_fit_epoch_end", rest)
 
 
 def watch() -> None:
