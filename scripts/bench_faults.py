@@ -86,11 +86,7 @@ def table(rows: list[Fault], place: Place) -> int:
         counts[kind][0] += result["right"]
         counts[kind][1] += 1
         why = f"; must not: {', '.join(result['forbidden'])}" if result["forbidden"] else ""
-        if (
-            fault.right
-            and fault.right[0].startswith("data.")
-            and not set(fault.right) & set(result["data_stage"])
-        ):
+        if fault.right and fault.right[0].startswith("data.") and not set(fault.right) & set(result["data_stage"]):
             why += f"; data stage said {', '.join(result['data_stage']) or 'nothing'}"
         word = "right" if result["right"] else f"wrong{why}"
         print(f"| {fault.name} | {wanted} | {result['first']} | {word} | {result['seconds']:.0f} |")

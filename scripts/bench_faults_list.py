@@ -1,7 +1,7 @@
 """The faults: what is put into a training, which findings are right, which must not be claimed. Written before any run.
 
-Right means: the first finding of the report is one of `right`, and none of `wrong` is in it. A look-alike without `right`
-is no fault: right means that none of `wrong` is claimed.
+Right means: the first finding of the report is one of `right`, and none of `wrong` is in it. A look-alike without
+`right` is no fault: right means that none of `wrong` is claimed.
 """
 
 from dataclasses import dataclass
@@ -179,34 +179,82 @@ HEALTHY = (
 _SPEED_ANY = (*LOADER, "speed.storage_remote", "speed.raise_workers", "speed.cpu_oversubscription",
               "speed.loader_single_core", "speed.throughput_drop", "speed.loader_long_tail")  # fmt: skip
 LOOKALIKES = (
-    Fault("fast_loader_0", "workers=0, but small images: the loader keeps up (like workers_0)",
-          wrong=_SPEED_ANY, words=(*SPEED, "mosaic=0")),
-    Fault("slow_storage_hidden", "files take 10 ms more to be read, and two workers hide it (like slow_storage)",
-          wrong=_SPEED_ANY, words=("imgsz=160", *SPEED[1:], "mosaic=0"), inject="workers=2 slow_read=10",
-          env=(("OMP_NUM_THREADS", "1"),)),
-    Fault("memory_plateau", "a callback keeps 20 MB a step until 24 steps are kept, like a cache (like ram_leak)",
-          wrong=("mem.ram_growth", "mem.ram_oom_killed"), inject="leak=20 leak_steps=24",
-          words=(*SPEED[:3], "epochs=12", *SPEED[4:])),
-    Fault("lr_constant", "lr0=0.001 and lrf=1.0: constant by choice (like no_scheduler and lr_1e-12)",
-          wrong=("train.lr_stuck", "train.lr_too_low", "num.lr_too_high", "train.lr_not_annealed"),
-          words=(*LEARN[:5], "lr0=0.001", "lrf=1.0", *LEARN[6:])),
-    Fault("early_stop", "a fine-tune that has converged and stops early, patience=4 (like killed)",
-          ("train.early_stopped_ok", "train.converged_ok", "train.saturated"),
-          ("train.incomplete", "train.undertrained", "train.es_premature", "train.lr_not_annealed", "train.overfit"),
-          words=("batch=16", "nbs=16", *_ADAM, _TUNE[0], "epochs=40", "patience=4", *_TUNE[2:]), fact=True),
-    Fault("short_finetune", "three epochs of a fine-tune that has converged before (like too_few_epochs)",
-          words=("batch=16", "nbs=16", *_ADAM, _TUNE[0], "epochs=3", "close_mosaic=0", *_TUNE[3:]), healthy=True),
-    Fault("frozen_pretrained", "freeze=10 with pretrained weights (like frozen_scratch)",
-          words=("batch=16", "nbs=16", *_ADAM, *_TUNE, "freeze=10"), healthy=True),
-    Fault("slow_epoch", "another program takes the CPUs during epoch 5 (like throttling, oversubscription, a slow disk)",
-          words=("batch=16", "nbs=16", *_ADAM, *_TUNE), inject="burn=5", healthy=True),
-    Fault("backgrounds", "one image in ten has no object on purpose (like empty_labels)",
-          words=("batch=16", "nbs=16", *_ADAM, *_TUNE), data="backgrounds", healthy=True),
-    Fault("rounded_labels", "boxes that touch the border, rounded to 2e-6 beyond it (like labels_in_pixels)",
-          words=("batch=16", "nbs=16", *_ADAM, *_TUNE), data="rounded", healthy=True),
-    Fault("stopped", "SIGTERM after the third epoch, as a person or a scheduler stops a run (like killed)",
-          ("train.incomplete",), ("mem.ram_oom_killed", "num.nan_loss", "train.undertrained", *RATE), LEARN,
-          inject="term=3"),
+    Fault(
+        "fast_loader_0",
+        "workers=0, but small images: the loader keeps up (like workers_0)",
+        wrong=_SPEED_ANY,
+        words=(*SPEED, "mosaic=0"),
+    ),
+    Fault(
+        "slow_storage_hidden",
+        "files take 10 ms more to be read, and two workers hide it (like slow_storage)",
+        wrong=_SPEED_ANY,
+        words=("imgsz=160", *SPEED[1:], "mosaic=0"),
+        inject="workers=2 slow_read=10",
+        env=(("OMP_NUM_THREADS", "1"),),
+    ),
+    Fault(
+        "memory_plateau",
+        "a callback keeps 20 MB a step until 24 steps are kept, like a cache (like ram_leak)",
+        wrong=("mem.ram_growth", "mem.ram_oom_killed"),
+        inject="leak=20 leak_steps=24",
+        words=(*SPEED[:3], "epochs=12", *SPEED[4:]),
+    ),
+    Fault(
+        "lr_constant",
+        "lr0=0.001 and lrf=1.0: constant by choice (like no_scheduler and lr_1e-12)",
+        wrong=("train.lr_stuck", "train.lr_too_low", "num.lr_too_high", "train.lr_not_annealed"),
+        words=(*LEARN[:5], "lr0=0.001", "lrf=1.0", *LEARN[6:]),
+    ),
+    Fault(
+        "early_stop",
+        "a fine-tune that has converged and stops early, patience=4 (like killed)",
+        ("train.early_stopped_ok", "train.converged_ok", "train.saturated"),
+        ("train.incomplete", "train.undertrained", "train.es_premature", "train.lr_not_annealed", "train.overfit"),
+        words=("batch=16", "nbs=16", *_ADAM, _TUNE[0], "epochs=40", "patience=4", *_TUNE[2:]),
+        fact=True,
+    ),
+    Fault(
+        "short_finetune",
+        "three epochs of a fine-tune that has converged before (like too_few_epochs)",
+        words=("batch=16", "nbs=16", *_ADAM, _TUNE[0], "epochs=3", "close_mosaic=0", *_TUNE[3:]),
+        healthy=True,
+    ),
+    Fault(
+        "frozen_pretrained",
+        "freeze=10 with pretrained weights (like frozen_scratch)",
+        words=("batch=16", "nbs=16", *_ADAM, *_TUNE, "freeze=10"),
+        healthy=True,
+    ),
+    Fault(
+        "slow_epoch",
+        "another program takes the CPUs during epoch 5 (like throttling, oversubscription, a slow disk)",
+        words=("batch=16", "nbs=16", *_ADAM, *_TUNE),
+        inject="burn=5",
+        healthy=True,
+    ),
+    Fault(
+        "backgrounds",
+        "one image in ten has no object on purpose (like empty_labels)",
+        words=("batch=16", "nbs=16", *_ADAM, *_TUNE),
+        data="backgrounds",
+        healthy=True,
+    ),
+    Fault(
+        "rounded_labels",
+        "boxes that touch the border, rounded to 2e-6 beyond it (like labels_in_pixels)",
+        words=("batch=16", "nbs=16", *_ADAM, *_TUNE),
+        data="rounded",
+        healthy=True,
+    ),
+    Fault(
+        "stopped",
+        "SIGTERM after the third epoch, as a person or a scheduler stops a run (like killed)",
+        ("train.incomplete",),
+        ("mem.ram_oom_killed", "num.nan_loss", "train.undertrained", *RATE),
+        LEARN,
+        inject="term=3",
+    ),
 )
 """Trainings that look like one of the faults and are something else."""
 

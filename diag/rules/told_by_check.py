@@ -31,9 +31,9 @@ _GPU_LOST = {"not_passed", "utility_only", "no_permission"}
 
 
 def _told(id: str, severity: Severity, *, explained_by: tuple[str, ...] = ()) -> Rule:
-    """The rule for one finding that checks name; `env.check_failed` and `env.check_warned` are for the nameless ones."""
+    """The rule for one finding that checks name; `env.check_failed` and `env.check_warned` are for all others."""
 
-    def told(
+    def told(  # noqa: PLR0917 # each is a field of Evidence
         checks: Checks,
         run: RunRecord | None,
         args: TrainArgs | None,
@@ -47,7 +47,8 @@ def _told(id: str, severity: Severity, *, explained_by: tuple[str, ...] = ()) ->
         if not mine:
             return None
         if id in {"env.torch_cpu", "env.docker_no_gpu"} and (
-            chose_cpu(args, run) or (id == "env.torch_cpu" and baseline is not None and baseline.gpu_triage in _GPU_LOST)
+            chose_cpu(args, run)
+            or (id == "env.torch_cpu" and baseline is not None and baseline.gpu_triage in _GPU_LOST)
         ):
             return None  # asked for; or env.docker_no_gpu tells it from the same facts
         trained = steps is not None or curves is not None

@@ -43,9 +43,7 @@ def run(context: Context) -> StageResult:
     checks, baseline = run_checks(request, on_check=on_check)
     context.baseline = baseline
     codec.write_json(context.run_dir / "baseline.json", baseline)
-    codec.write_json(
-        context.run_dir / "check.json", {"created": now(), "machine": resume.machine(), "checks": checks}
-    )
+    codec.write_json(context.run_dir / "check.json", {"created": now(), "machine": resume.machine(), "checks": checks})
     context.health.document["environment"] = codec.plain(baseline)
     limit_workers(context)
     status = worst([check.status for check in checks])

@@ -95,6 +95,33 @@ def slow_save(pathlib: Any) -> None:
     wrap(os, "fsync", before=wait_for_disk)
 
 
+def die(trainer: Any) -> None:
+    """As the kernel does it."""
+    if trainer.epoch + 1 == number("kill"):
+        os.kill(os.getpid(), 9)
+
+
+def terminate(trainer: Any) -> None:
+    """As `docker stop` or a person does it: the command that started the training gets the signal."""
+    if trainer.epoch + 1 == number("term"):
+        os.kill(os.getppid(), 15)
+
+
+def burn(trainer: Any) -> None:
+    """Other programs (four) want all CPUs during one epoch."""
+    if trainer.epoch + 1 == number("burn"):
+        spin = [sys.executable, "-S", "-c", "while True: pass"]
+        env = {k: v for k, v in os.environ.items() if k != "BENCH_FAULT"}
+        KEPT.extend(subprocess.Popen(spin, env=env) for _ in range(4))
+
+
+def rest(_: Any) -> None:
+    """Their end."""
+    while KEPT:
+        KEPT[-1].kill()
+        KEPT.pop().wait()
+
+
 def in_trainer(module: Any) -> None:  # one flat case per fault
     """What is done to Ultralytics' trainer."""
     import torch
@@ -127,27 +154,6 @@ def in_trainer(module: Any) -> None:  # one flat case per fault
         if trainer.epoch == number("nan_weights"):
             with torch.no_grad():
                 next(p for p in trainer.model.parameters() if p.requires_grad).fill_(float("nan"))
-
-    def die(trainer: Any) -> None:
-        if trainer.epoch + 1 == number("kill"):
-            os.kill(os.getpid(), 9)
-
-    def terminate(trainer: Any) -> None:
-        """As `docker stop` or a person does it: the command that started the training gets the signal."""
-        if trainer.epoch + 1 == number("term"):
-            os.kill(os.getppid(), 15)
-
-    def burn(trainer: Any) -> None:
-        """Other programs (four) want all CPUs during one epoch."""
-        if trainer.epoch + 1 == number("burn"):
-            spin = [sys.executable, "-S", "-c", "while True: pass"]
-            env = {k: v for k, v in os.environ.items() if k != "BENCH_FAULT"}
-            KEPT.extend(subprocess.Popen(spin, env=env) for _ in range(4))
-
-    def rest(_: Any) -> None:
-        while KEPT:
-            KEPT[-1].kill()
-            KEPT.pop().wait()
 
     for fault in FAULTS:
         match fault:
