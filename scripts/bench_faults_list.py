@@ -208,10 +208,10 @@ LOOKALIKES = (
     ),
     Fault(
         "early_stop",
-        "a fine-tune that has converged and stops early, patience=4 (like killed)",
+        "a fine-tune that has converged and stops early, patience=15 (like killed)",
         ("train.early_stopped_ok", "train.converged_ok", "train.saturated"),
         ("train.incomplete", "train.undertrained", "train.es_premature", "train.lr_not_annealed", "train.overfit"),
-        words=("batch=16", "nbs=16", *_ADAM, _TUNE[0], "epochs=40", "patience=4", *_TUNE[2:]),
+        words=("batch=16", "nbs=16", *_ADAM, _TUNE[0], "epochs=80", "patience=15", *_TUNE[2:]),
         fact=True,
     ),
     Fault(

@@ -181,7 +181,8 @@ def converged(
     short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
     score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy. max_noise: a score
     that swings as train.oscillation calls medium ends near its best by chance only. min_head: mAP50 of masks or
-    keypoints against that of the boxes; below it that head has learned nothing.
+    keypoints against that of the boxes; below it that head has learned nothing. Not said where
+    train.es_premature says (with its defaults) that the end came too early.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -191,6 +192,8 @@ def converged(
     said = bool(console and console.of("early_stop"))
     if planned is not None and curves.rows < planned and not said and not stopped_early(curves, args):
         return None
+    if patience_too_short(curves, args, max_patience=20, lr_left=0.5, gain=0.02, noise=0.05):
+        return None  # train.es_premature says so
     limit = short_gain if curves.rows <= short_epochs else max_gain
     if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:
         return None
