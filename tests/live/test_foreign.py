@@ -42,7 +42,8 @@ def epoch(number: int, loss: str = "", *, of: int = 8) -> str:
         for i in range(1, 11)
     )
     scores = f"                   all         60        120      {score}      {score}      {score}      {score}\n"
-    return f"{head}{bars}\n                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100%|#| 2/2\n{scores}"
+    names = "                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100%|#| 2/2"
+    return f"{head}{bars}\n{names}\n{scores}"
 
 
 def _watch(
@@ -135,7 +136,13 @@ def test_a_long_epoch_is_no_silence(tmp_path: Path) -> None:
 def test_plain_lines_tell_the_cause_and_not_its_symptoms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "run.log"
     log.write_text(HEADER + "".join(epoch(n, "nan" if n > 4 else "") for n in range(1, 8)))
-    thread = threading.Thread(target=lambda: (time.sleep(0.6), log.open("a").write(epoch(8, "nan") + "\n8 epochs completed in 0.1 hours.\n")))  # fmt: skip
+
+    def grow() -> None:
+        time.sleep(0.6)
+        with log.open("a") as file:
+            file.write(epoch(8, "nan") + "\n8 epochs completed in 0.1 hours.\n")
+
+    thread = threading.Thread(target=grow)
     thread.start()
     main(["watch", str(log), "--interval", "0.2", "--patience", "2"])
     thread.join()

@@ -77,7 +77,7 @@ def _sample(t: int, **values: float) -> str:
 
 
 def _twice(second_from: int) -> bytes:
-    """Counters of a run that was killed in the middle of a line and went on, by the clock of the same or another boot."""
+    """Counters of a run that was killed in the middle of a line and went on, by the clock of this or another boot."""
     first = [
         _sample(1000 + n, rss_main_bytes=1e9 + n * 1e6, cpu_tree_s_total=n, read_bytes_total=7e9 + n) for n in range(90)
     ]
