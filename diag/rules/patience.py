@@ -39,7 +39,11 @@ def fitness(curves: Curves) -> tuple[float, ...]:
     return tuple(sum(row) for row in zip(*tops, strict=False)) if tops else curves.score
 
 
-@rule("train.patience_saves", Severity.INFO)
+@rule(
+    "train.patience_saves",
+    Severity.INFO,
+    explained_by=("train.early_peak", "train.overfit", "num.collapse", "num.diverged", "num.nan_loss"),
+)
 def patience_saves(
     curves: Curves,
     args: TrainArgs | None,
@@ -51,9 +55,8 @@ def patience_saves(
     """Early stopping with a smaller patience would have ended this run much earlier, with almost the same best.pt.
 
     Exact, not a guess: until it stops, a run with another patience is the same run. min_rows: below them there is
-    little to save. max_cost: of the best score, about what two seeds differ by at least (0.5 %; proposal). min_saved: share of
-    the epochs. Where the stop would have come before the learning rate annealed, a curve with less noise may still
-    have risen: that is why a patience that train.es_premature would call too short is never told.
+    little to save. max_cost: of the best score, about what two seeds differ by at least (0.5 %; proposal). min_saved:
+    share of the epochs. Not told where train.es_premature calls the patience that the run had too short.
     """
     if not curves.best_at:
         return Skip("no_score")
