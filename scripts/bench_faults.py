@@ -11,7 +11,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from bench_faults_list import FAULTS, HEALTHY, LOOKALIKES, PEER_FAULTS, Fault, known
+from bench_faults_alike import LOOKALIKES
+from bench_faults_list import FAULTS, HEALTHY, PEER_FAULTS, Fault, known
 from bench_faults_run import ROOT, NotRunError, Place, data_stage, judge, train
 
 

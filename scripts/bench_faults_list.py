@@ -146,23 +146,23 @@ FAULTS = (
           inject="kill=6", command="plain_resume", fact=True),
 )  # fmt: skip
 
-_TUNE = ("imgsz=96", "epochs=10", "close_mosaic=4", "plots=False", "model=WEIGHTS")
-_ADAM = ("optimizer=AdamW", "lr0=0.0005", "warmup_bias_lr=0.0005", "warmup_epochs=1")
+TUNE = ("imgsz=96", "epochs=10", "close_mosaic=4", "plots=False", "model=WEIGHTS")
+ADAM = ("optimizer=AdamW", "lr0=0.0005", "warmup_bias_lr=0.0005", "warmup_epochs=1")
 _BARS = ("imgsz=64", "batch=16", "nbs=16", "epochs=20", *FULL[4:])
 HEALTHY = (
     Fault("healthy_detect", "detect from scratch on the demo set", (),
           words=(*FULL[:3], "epochs=18", *FULL[4:], "cos_lr=True"), data="demo", healthy=True),
     Fault("healthy_finetune", "detect from pretrained weights, batch 16", (),
-          words=("batch=16", "nbs=16", *_ADAM, *_TUNE), healthy=True),
+          words=("batch=16", "nbs=16", *ADAM, *TUNE), healthy=True),
     Fault("healthy_sgd", "the same with SGD, batch 32, seed 3", (),
-          words=("batch=32", "nbs=32", "optimizer=SGD", "lr0=0.005", "warmup_bias_lr=0.005", *_TUNE, "seed=3"),
+          words=("batch=32", "nbs=32", "optimizer=SGD", "lr0=0.005", "warmup_bias_lr=0.005", *TUNE, "seed=3"),
           healthy=True),
     Fault("healthy_auto", "the same with optimizer=auto, plots", (),
-          words=("batch=16", *_TUNE[:3], _TUNE[4], "seed=5"), healthy=True),
+          words=("batch=16", *TUNE[:3], TUNE[4], "seed=5"), healthy=True),
     Fault("healthy_ram", "the same with cache=ram, batch 4, seed 7", (),
-          words=("batch=4", "nbs=16", *_ADAM, *_TUNE, "cache=ram", "seed=7"), healthy=True),
+          words=("batch=4", "nbs=16", *ADAM, *TUNE, "cache=ram", "seed=7"), healthy=True),
     Fault("healthy_cos", "the same with cos_lr and no mosaic at the end", (),
-          words=("batch=8", "nbs=8", *_ADAM, *_TUNE, "cos_lr=True", "close_mosaic=9", "seed=1"), healthy=True),
+          words=("batch=8", "nbs=8", *ADAM, *TUNE, "cos_lr=True", "close_mosaic=9", "seed=1"), healthy=True),
     Fault("healthy_segment", "segment, backbone from the weights of the boxes, masks of full size", (),
           words=("imgsz=160", "mask_ratio=1", "batch=8", "nbs=8", "epochs=12", *FULL[4:], "model=yolo11n-seg.yaml",
                  "pretrained=WEIGHTS"),
@@ -175,88 +175,6 @@ HEALTHY = (
                  "plots=False", "cos_lr=True", "auto_augment=None", "erasing=0.0", "model=yolo11n-cls.yaml"),
           data="classify", healthy=True),
 )  # fmt: skip
-
-_SPEED_ANY = (*LOADER, "speed.storage_remote", "speed.raise_workers", "speed.cpu_oversubscription",
-              "speed.loader_single_core", "speed.throughput_drop", "speed.loader_long_tail")  # fmt: skip
-LOOKALIKES = (
-    Fault(
-        "fast_loader_0",
-        "workers=0, but small images: the loader keeps up (like workers_0)",
-        wrong=_SPEED_ANY,
-        words=(*SPEED, "mosaic=0"),
-    ),
-    Fault(
-        "slow_storage_hidden",
-        "files take 10 ms more to be read, and two workers hide it (like slow_storage)",
-        wrong=_SPEED_ANY,
-        words=("imgsz=160", *SPEED[1:], "mosaic=0"),
-        inject="workers=2 slow_read=10",
-        env=(("OMP_NUM_THREADS", "1"),),
-    ),
-    Fault(
-        "memory_plateau",
-        "a callback keeps 20 MB a step until 24 steps are kept, like a cache (like ram_leak)",
-        wrong=("mem.ram_growth", "mem.ram_oom_killed"),
-        inject="leak=20 leak_steps=24",
-        words=(*SPEED[:3], "epochs=12", *SPEED[4:]),
-    ),
-    Fault(
-        "lr_constant",
-        "lr0=0.001 and lrf=1.0: constant by choice (like no_scheduler and lr_1e-12)",
-        wrong=("train.lr_stuck", "train.lr_too_low", "num.lr_too_high", "train.lr_not_annealed"),
-        words=(*LEARN[:5], "lr0=0.001", "lrf=1.0", *LEARN[6:]),
-    ),
-    Fault(
-        "early_stop",
-        "a fine-tune that has converged and stops early, patience=15 (like killed)",
-        ("train.early_stopped_ok", "train.converged_ok", "train.saturated"),
-        ("train.incomplete", "train.undertrained", "train.es_premature", "train.lr_not_annealed", "train.overfit"),
-        words=("batch=16", "nbs=16", *_ADAM, _TUNE[0], "epochs=80", "patience=15", *_TUNE[2:]),
-        fact=True,
-    ),
-    Fault(
-        "short_finetune",
-        "three epochs of a fine-tune that has converged before (like too_few_epochs)",
-        words=("batch=16", "nbs=16", *_ADAM, _TUNE[0], "epochs=3", "close_mosaic=0", *_TUNE[3:]),
-        healthy=True,
-    ),
-    Fault(
-        "frozen_pretrained",
-        "freeze=10 with pretrained weights (like frozen_scratch)",
-        words=("batch=16", "nbs=16", *_ADAM, *_TUNE, "freeze=10"),
-        healthy=True,
-    ),
-    Fault(
-        "slow_epoch",
-        "another program takes the CPUs during epoch 5 (like throttling, oversubscription, a slow disk)",
-        words=("batch=16", "nbs=16", *_ADAM, *_TUNE),
-        inject="burn=5",
-        healthy=True,
-    ),
-    Fault(
-        "backgrounds",
-        "one image in ten has no object on purpose (like empty_labels)",
-        words=("batch=16", "nbs=16", *_ADAM, *_TUNE),
-        data="backgrounds",
-        healthy=True,
-    ),
-    Fault(
-        "rounded_labels",
-        "boxes that touch the border, rounded to 2e-6 beyond it (like labels_in_pixels)",
-        words=("batch=16", "nbs=16", *_ADAM, *_TUNE),
-        data="rounded",
-        healthy=True,
-    ),
-    Fault(
-        "stopped",
-        "SIGTERM after the third epoch, as a person or a scheduler stops a run (like killed)",
-        ("train.incomplete",),
-        ("mem.ram_oom_killed", "num.nan_loss", "train.undertrained", *RATE),
-        LEARN,
-        inject="term=3",
-    ),
-)
-"""Trainings that look like one of the faults and are something else."""
 
 _TWIN = ("imgsz=96", "batch=16", "nbs=16", "epochs=8", "warmup_epochs=1", "plots=False")
 PEER_FAULTS = (
@@ -275,4 +193,6 @@ FIVE = ("slow_storage", "ram_leak", "five_nan", "five_lr1", "lr_1e-12", "five_tw
 
 def known() -> dict[str, Fault]:
     """All rows by name."""
+    from bench_faults_alike import LOOKALIKES
+
     return {fault.name: fault for fault in (*FAULTS, *HEALTHY, *LOOKALIKES, *PEER_FAULTS)}

@@ -64,8 +64,15 @@ def wrap(
 
 
 def slow_read(numpy: Any) -> None:
-    """Each image file takes so many milliseconds more to be read, as from a remote disk."""
-    wrap(numpy, "fromfile", before=lambda *_, **__: time.sleep(number("slow_read") / 1000))
+    """Each image file takes so many milliseconds more to be read, as from a remote disk; slow_reads: only the first."""
+    left = [float(FAULTS.get("slow_reads", "inf"))]
+
+    def wait(*_: Any, **__: Any) -> None:
+        if left[0] > 0:
+            left[0] -= 1
+            time.sleep(number("slow_read") / 1000)
+
+    wrap(numpy, "fromfile", before=wait)
 
 
 def heavy_augment(augment: Any) -> None:

@@ -1,0 +1,130 @@
+"""The look-alikes: trainings that resemble a fault of bench_faults_list.py; expectations were written before any run."""
+
+from bench_faults_list import ADAM, LEARN, LOADER, RATE, SPEED, TUNE, Fault
+
+_SPEED_ANY = (*LOADER, "speed.storage_remote", "speed.raise_workers", "speed.cpu_oversubscription",
+              "speed.loader_single_core", "speed.throughput_drop", "speed.loader_long_tail")  # fmt: skip
+LOOKALIKES = (
+    Fault(
+        "fast_loader_0",
+        "workers=0, but small images: the loader keeps up (like workers_0)",
+        wrong=_SPEED_ANY,
+        words=(*SPEED, "mosaic=0"),
+    ),
+    Fault(
+        "slow_storage_hidden",
+        "files take 10 ms more to be read, and two workers hide it (like slow_storage)",
+        wrong=_SPEED_ANY,
+        words=("imgsz=160", *SPEED[1:], "mosaic=0"),
+        inject="workers=2 slow_read=10",
+        env=(("OMP_NUM_THREADS", "1"),),
+    ),
+    Fault(
+        "memory_plateau",
+        "a callback keeps 20 MB a step until 24 steps are kept, like a cache (like ram_leak)",
+        wrong=("mem.ram_growth", "mem.ram_oom_killed"),
+        inject="leak=20 leak_steps=24",
+        words=(*SPEED[:3], "epochs=12", *SPEED[4:]),
+    ),
+    Fault(
+        "lr_constant",
+        "lr0=0.001 and lrf=1.0: constant by choice (like no_scheduler and lr_1e-12)",
+        wrong=("train.lr_stuck", "train.lr_too_low", "num.lr_too_high", "train.lr_not_annealed"),
+        words=(*LEARN[:5], "lr0=0.001", "lrf=1.0", *LEARN[6:]),
+    ),
+    Fault(
+        "early_stop",
+        "a fine-tune that has converged and stops early, patience=15 (like killed)",
+        ("train.early_stopped_ok", "train.converged_ok", "train.saturated"),
+        ("train.incomplete", "train.undertrained", "train.es_premature", "train.lr_not_annealed", "train.overfit"),
+        words=("batch=16", "nbs=16", *ADAM, TUNE[0], "epochs=80", "patience=15", *TUNE[2:]),
+        fact=True,
+    ),
+    Fault(
+        "short_finetune",
+        "three epochs of a fine-tune that has converged before (like too_few_epochs)",
+        words=("batch=16", "nbs=16", *ADAM, TUNE[0], "epochs=3", "close_mosaic=0", *TUNE[3:]),
+        healthy=True,
+    ),
+    Fault(
+        "frozen_pretrained",
+        "freeze=10 with pretrained weights (like frozen_scratch)",
+        words=("batch=16", "nbs=16", *ADAM, *TUNE, "freeze=10"),
+        healthy=True,
+    ),
+    Fault(
+        "slow_epoch",
+        "another program takes the CPUs during epoch 5 (like throttling, oversubscription, a slow disk)",
+        words=("batch=16", "nbs=16", *ADAM, *TUNE),
+        inject="burn=5",
+        healthy=True,
+    ),
+    Fault(
+        "backgrounds",
+        "one image in ten has no object on purpose (like empty_labels)",
+        words=("batch=16", "nbs=16", *ADAM, *TUNE),
+        data="backgrounds",
+        healthy=True,
+    ),
+    Fault(
+        "rounded_labels",
+        "boxes that touch the border, rounded to 2e-6 beyond it (like labels_in_pixels)",
+        words=("batch=16", "nbs=16", *ADAM, *TUNE),
+        data="rounded",
+        healthy=True,
+    ),
+    Fault(
+        "stopped",
+        "SIGTERM after the third epoch, as a person or a scheduler stops a run (like killed)",
+        ("train.incomplete",),
+        ("mem.ram_oom_killed", "num.nan_loss", "train.undertrained", *RATE),
+        LEARN,
+        inject="term=3",
+    ),
+    Fault(
+        "ample_quota",
+        "a quota of 1.6 CPUs for a training that uses one (like cpu_quota)",
+        wrong=("hw.cpu_quota", *_SPEED_ANY),
+        words=(*SPEED, "mosaic=0"),
+        around="ample_cpus=1.6",
+        command="pipeline",
+        env=(("OMP_NUM_THREADS", "1"),),
+    ),
+    Fault(
+        "ample_memory",
+        "a memory limit of 3 GB, twice what is used (like memory_limit)",
+        wrong=("hw.mem_limit", "mem.ram_oom_killed", "mem.ram_growth"),
+        words=SPEED,
+        around="memory=3000",
+        command="pipeline",
+    ),
+    Fault(
+        "resumed_ours",
+        "killed by SIGKILL, and the same command again (like resumed and killed)",
+        words=("batch=16", "nbs=16", *ADAM, *TUNE),
+        inject="kill=6",
+        command="again",
+        healthy=True,
+    ),
+    Fault(
+        "photos_in_ram",
+        "images of 5 megapixels, decoded once into cache=ram (like huge_images and workers_0)",
+        wrong=_SPEED_ANY,
+        words=(*SPEED[:3], "epochs=6", *SPEED[4:], "mosaic=0", "cache=ram"),
+        data="photos",
+    ),
+    Fault(
+        "slow_first_epoch",
+        "storage is slow until all 160 files were read once (like slow_storage)",
+        wrong=_SPEED_ANY,
+        words=(*SPEED[:3], "epochs=10", *SPEED[4:], "mosaic=0"),
+        inject="slow_read=40 slow_reads=160",
+    ),
+    Fault(
+        "save_period_1",
+        "a checkpoint each epoch on a quick disk (like slow_checkpoint)",
+        wrong=("speed.checkpoint_heavy", "disk.full", "hw.disk_low"),
+        words=(*LEARN, "save_period=1"),
+    ),
+)
+"""Trainings that look like one of the faults and are something else."""
