@@ -1,4 +1,4 @@
-"""The look-alikes: trainings that resemble a fault of bench_faults_list.py; expectations were written before any run."""
+"""The look-alikes: trainings that resemble a fault of bench_faults_list.py; expectations were written before a run."""
 
 from bench_faults_list import ADAM, LEARN, LOADER, RATE, SPEED, TUNE, Fault
 

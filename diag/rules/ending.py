@@ -159,6 +159,10 @@ def mixed_runs(curves: Curves) -> Verdict:
     )
 
 
+_BANDS = ((0.9, "excellent"), (0.8, "good"), (0.6, "fair"), (-math.inf, "low"))
+"""mAP50 as the classic guidance reads it: above 0.9, above 0.8, below 0.6. Said, never judged: data sets differ."""
+
+
 @rule("train.converged_ok", Severity.INFO)
 def converged(
     curves: Curves,
@@ -202,13 +206,16 @@ def converged(
     ends = {head: curves.columns.get(f"metrics/mAP50({head})", (math.nan,))[-1] for head in "BMP"}
     if any(ends[head] < min_head * ends["B"] for head in "MP"):
         return None
+    map50 = ends["B"] if not math.isnan(ends["B"]) else None
     return Hit(
         values={
+            "case": next(name for least, name in _BANDS if map50 >= least) if map50 is not None else None,
             "best": curves.best,
             "last": curves.last,
             "epoch": curves.epoch(curves.best_at),
             "epochs": curves.rows,
             "metric": curves.metric_name,
+            "map50": map50,
         },
         evidence=(Source(curves.file, curves.line(curves.best_at)),),
     )
