@@ -126,5 +126,45 @@ LOOKALIKES = (
         wrong=("speed.checkpoint_heavy", "disk.full", "hw.disk_low"),
         words=(*LEARN, "save_period=1"),
     ),
+    Fault(
+        "late_plateau",
+        "a callback keeps 20 MB a step for two thirds of the run, then no more (like ram_leak)",
+        wrong=("mem.ram_growth", "mem.ram_oom_killed"),
+        inject="leak=20 leak_steps=64",
+        words=(*SPEED[:3], "epochs=12", *SPEED[4:]),
+    ),
+    Fault(
+        "tiny_lr",
+        "a converged model tuned on with lr0=1e-5 by choice (like lr_1e-12)",
+        words=(
+            "batch=16",
+            "nbs=16",
+            "optimizer=AdamW",
+            "lr0=0.00001",
+            "warmup_bias_lr=0.00001",
+            "warmup_epochs=1",
+            *TUNE,
+        ),
+        healthy=True,
+    ),
+    Fault(
+        "frozen_but_head",
+        "freeze=22 with pretrained weights (like frozen_scratch)",
+        words=("batch=16", "nbs=16", *ADAM, *TUNE, "freeze=22"),
+        healthy=True,
+    ),
+    Fault(
+        "two_classes",
+        "weights of three classes for two (like partial_weights)",
+        wrong=("train.partial_transfer", *RATE, "data.class_oob", "data.names_invalid"),
+        words=("batch=16", "nbs=16", *ADAM, *TUNE),
+        data="two_classes",
+    ),
+    Fault(
+        "bias_lr_default",
+        "a fine-tune with lr0=0.002 and the default warmup_bias_lr of 0.1 (like warmup_bias_lr)",
+        words=("batch=16", "nbs=16", "optimizer=SGD", "lr0=0.002", "warmup_epochs=1", *TUNE),
+        healthy=True,
+    ),
 )
 """Trainings that look like one of the faults and are something else."""

@@ -65,6 +65,16 @@ def backgrounds(target: Path) -> None:
             (target / "labels" / path.parent.name / f"{path.stem}.txt").write_text("")
 
 
+def two_classes(target: Path) -> None:
+    """The small set without triangles: images that hold one are left out."""
+    subset(target, 200, 60)
+    for label in sorted((target / "labels").rglob("*.txt")):
+        if any(line.startswith("2 ") for line in label.read_text().splitlines()):
+            (target / "images" / label.parent.name / f"{label.stem}.jpg").unlink()
+            label.unlink()
+    (target / "data.yaml").write_text("train: images/train\nval: images/val\nnames: [circle, square]\n")
+
+
 def rounded(target: Path) -> None:
     """The small set, each image cut where its rightmost box ends; rounded figures let that edge lie 2e-6 beyond 1."""
     subset(target, 120, 40)
@@ -197,6 +207,7 @@ SETS: dict[str, Callable[[Path], None]] = {
     "class_ids": changed(lambda n, row: ["7" if n % 10 == 0 else row[0], *row[1:]]),
     "empty": changed(lambda n, row: []),
     "backgrounds": backgrounds,
+    "two_classes": two_classes,
     "rounded": rounded,
     "train_is_val": train_is_val,
     "val_5": lambda target: subset(target, 120, 5),
