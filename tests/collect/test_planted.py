@@ -68,7 +68,7 @@ def test_a_secret_in_its_usual_wrapping_is_taken_out(name: str) -> None:
         "http://127.0.0.1:8080/static/icon@2x.png",
         "https://host:443/team/repo.git@v1.2",
         "git clone git@github.com:ultralytics/ultralytics.git",
-        "PWD=/root/work",
+        "PWD=/root/runs",
         "OLDPWD=/root",
         "key: value, login to see more",
         "docker run -u 1000:1000 image",
