@@ -107,6 +107,8 @@ def _run_steps(context: Context, stages: Sequence[str]) -> int:
         context.screen.result(result)
         if result.status is Status.FAIL and not failed:
             failed = step.name
+            if not step.always:  # the analysis has to know that, and why, nothing more was done
+                mark_run(context.run_dir, _cause(context, failed))
     return _finish(context, failed)
 
 
@@ -134,12 +136,18 @@ def _run_step(context: Context, step: Step) -> StageResult:
         raise
 
 
+def _cause(context: Context, failed: str) -> ExitCause:
+    """How the run ended: as its training said, else by the stage that failed."""
+    cause: ExitCause | None = context.facts.get("exit_cause")
+    if cause is not None and not (failed and cause.kind == "finished"):
+        return cause
+    reason = context.health.document.get(failed, {}).get("reason", "") if failed else ""
+    kind = "check_failed" if failed == "check" else "failed"
+    return ExitCause(kind, EXIT_FAILED, detail=f"{failed}: {reason}") if failed else ExitCause("finished", 0)
+
+
 def _finish(context: Context, failed: str) -> int:
-    cause = context.facts.get("exit_cause")
-    if cause is None or (failed and cause.kind == "finished"):
-        reason = context.health.document.get(failed, {}).get("reason", "") if failed else ""
-        kind = "check_failed" if failed == "check" else "failed"
-        cause = ExitCause(kind, EXIT_FAILED, detail=f"{failed}: {reason}") if failed else ExitCause("finished", 0)
+    cause = _cause(context, failed)
     report = context.facts.get("judged")
     verdict = context.health.finish(cause, report[0].verdict if report else "")
     mark_run(context.run_dir, cause)

@@ -2,17 +2,17 @@
 
 import ast
 import difflib
-import importlib.util
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from diag.errors import InputError
+from diag.train_tables import Tables, tables, ultralytics_dir
+from diag.train_values import check_value
 
+__all__ = ["check_overrides", "parse_overrides", "ultralytics_dir"]
 OURS = {
     "project": "runs live in WORKSPACE/runs; move them with --workspace DIR or WORKSPACE=DIR",
     "save_dir": "runs live in WORKSPACE/runs; move them with --workspace DIR or WORKSPACE=DIR",
@@ -25,38 +25,21 @@ OURS = {
 TASK_OF_SUFFIX = {"-seg": "segment", "-pose": "pose", "-obb": "obb", "-cls": "classify"}
 TASKS = ("detect", "segment", "pose", "obb", "classify")
 
-_KEY = re.compile(r"^(\w+):\s*(.*?)\s*(?:#\s*\(([^)]*)\).*)?$")
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (float, int),
-    "bool": (bool, int),
-    "str": (str,),
-    "list": (list,),
-    "tuple": (tuple, list),
-}
+OTHER_NAMES = {
+    "img": "imgsz", "img_size": "imgsz", "image_size": "imgsz", "batch_size": "batch", "weights": "model",
+    "epoch": "epochs", "lr": "lr0", "learning_rate": "lr0", "cache_images": "cache", "gpu": "device",
+    "gpus": "device", "num_workers": "workers", "hyp": "cfg", "adam": "optimizer", "image_weights": "cls_pw",
+    "workspace_dir": "workspace",
+}  # fmt: skip
+"""Names of YOLOv5 and others for arguments of Ultralytics; used where no argument has that name."""
 
 
-def ultralytics_dir() -> Path | None:
-    """The folder of the installed ultralytics package, found without importing it; None if absent."""
-    spec = importlib.util.find_spec("ultralytics")
-    return Path(spec.origin).parent if spec and spec.origin else None
-
-
-@cache
 def known_args() -> Mapping[str, tuple[type, ...]]:
     """Every Ultralytics argument and the Python types that its comment in default.yaml allows.
 
     An empty tuple means "no type stated". Empty without an installed ultralytics.
     """
-    folder = ultralytics_dir()
-    if folder is None:
-        return {}
-    known: dict[str, tuple[type, ...]] = {}
-    for line in (folder / "cfg" / "default.yaml").read_text(encoding="utf-8").splitlines():
-        if match := _KEY.match(line):
-            words = re.findall(r"[a-z]+", re.sub(r"\[.*?\]", "", match[3] or ""))
-            known[match[1]] = tuple(t for word in words for t in _TYPES.get(word, ()))
-    return known
+    return tables().types
 
 
 def parse_value(text: str) -> Any:
@@ -83,50 +66,72 @@ def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
     """`["epochs=3", "data=x.yaml"]` as a dict.
 
     Raises InputError for a word without `=`, an argument that Ultralytics does not know ("did you mean"),
-    one that the run directory decides, or a value of the wrong type.
+    one that the run directory decides, or a value that Ultralytics would refuse (diag/train_values.py).
     """
     overrides: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
-            raise InputError(f"'{word}': arguments are given as key=value, for example epochs=3")
-        plain = known_args().get(key) == (str,) and text.lower() not in {"none", "null"}
-        overrides[key] = text if plain else parse_value(text)
+            plain = key.lstrip("-").replace("-", "_")
+            example = f"{plain}=VALUE" if key.startswith("-") and plain in known_args() else "epochs=3"
+            raise InputError(f"'{word}': arguments are given as key=value, for example {example}")
+        if key.startswith("-"):
+            raise InputError(f"'{word}': without dashes, as {key.lstrip('-').replace('-', '_')}={text}")
+        as_text = known_args().get(key) == (str,) and text.lower() not in {"none", "null"}
+        overrides[key] = text if as_text else _parse_as(key, text)
     check_overrides(overrides)
     return overrides
 
 
+def _parse_as(key: str, text: str) -> Any:
+    """`0,1` is a list for an argument that may be one; device= takes the text."""
+    value = parse_value(text)
+    if key != "device" and isinstance(value, str) and "," in value and list in known_args().get(key, ()):
+        parts = [parse_value(part.strip()) for part in value.split(",") if part.strip()]
+        if parts and all(isinstance(p, (int, float)) and not isinstance(p, bool) for p in parts):
+            return parts
+    return value
+
+
 def check_overrides(overrides: Mapping[str, Any]) -> None:
-    """Raise InputError for an unknown argument, one that is ours to set, or a value of the wrong type."""
-    known = known_args()
+    """Raise InputError for an unknown argument, one that is ours to set, or a value that Ultralytics would refuse."""
+    known = tables()
     for key, value in overrides.items():
         if key in OURS:
             raise InputError(f"{key}= can't be set: {OURS[key]}")
-        if known and key not in known:
-            near = difflib.get_close_matches(key, known, n=3)
-            hint = f"; did you mean {' or '.join(f'{n}=' for n in near)}?" if near else ""
-            raise InputError(f"'{key}' is no Ultralytics argument{hint}")
+        if known.types and key not in known.types:
+            raise InputError(_unknown(key, known))
         if key == "resume" and isinstance(value, str):
             continue  # a checkpoint; its comment in 8.3 says bool
-        allowed = known.get(key, ())
-        wrong_bool = isinstance(value, bool) and allowed and bool not in allowed
-        if value is not None and allowed and (wrong_bool or not isinstance(value, allowed)):
-            names = " or ".join(dict.fromkeys(t.__name__ for t in allowed))
-            raise InputError(f"{key}={value}: expected {names}")
-    for key in ("epochs", "imgsz"):
-        value = overrides.get(key)
-        if isinstance(value, int) and value < 1:
-            raise InputError(f"{key}={value}: must be at least 1")
+        check_value(key, value, known)
+
+
+def _unknown(key: str, known: Tables) -> str:
+    """What to say of an argument that this release does not have."""
+    of = f"Ultralytics {known.version}".strip()
+    if now := known.renamed.get(key):
+        return f"'{key}' is an old name; {of} calls it {now}="
+    if key in known.removed:
+        return f"'{key}' was removed from Ultralytics ({known.version} ignores it); leave it out"
+    plain = key.replace("-", "_").lower()
+    other = plain if plain in known.types else OTHER_NAMES.get(plain)
+    near = [other] if other in known.types else difflib.get_close_matches(key.lower(), known.types, n=3)
+    hint = f"; did you mean {' or '.join(f'{n}=' for n in near)}?" if near else ""
+    return f"'{key}' is no Ultralytics argument{hint}"
 
 
 def task_of(args: Mapping[str, Any]) -> str:
     """The task that these arguments train: `task=`, else by the model's name (yolo11n-seg.yaml), else detect.
 
-    Raises InputError when `task=` and the model's name contradict each other.
+    Raises InputError for a task that is none of TASKS, and when `task=` and the model's name contradict each other.
     """
     stem = Path(str(args.get("model") or "")).stem
     by_name = next((task for suffix, task in TASK_OF_SUFFIX.items() if stem.endswith(suffix)), None)
     task = args.get("task")
+    if task and task not in TASKS:
+        near = difflib.get_close_matches(str(task).lower(), TASKS, n=1, cutoff=0.5)
+        hint = f"; did you mean task={near[0]}?" if near else ""
+        raise InputError(f"task={task}: one of {', '.join(TASKS)}{hint}")
     if task and by_name and task != by_name:
         raise InputError(f"task={task} but model={args['model']} is a {by_name} model; drop one of the two")
     return str(task or by_name or "detect")

@@ -11,12 +11,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from bench_faults_alike import LOOKALIKES
 from bench_faults_list import FAULTS, HEALTHY, PEER_FAULTS, Fault, known
 from bench_faults_run import ROOT, NotRunError, Place, data_stage, judge, train
 
 
 def main() -> int:
-    """Returns 0 when at least 95 % of the faults are named right and all healthy trainings are left in peace."""
+    """Returns 0 when at least 95 % of the faults are named right and all healthy trainings are left in peace
+    and all look-alikes told apart."""
     parser = argparse.ArgumentParser(prog="scripts/bench-faults")
     parser.add_argument("--only", nargs="+", metavar="NAME")
     parser.add_argument("--keep", type=Path, default=ROOT / ".cache" / "bench-faults")
@@ -39,7 +41,7 @@ def main() -> int:
         from bench_faults_peers import compare
 
         return compare(place, args.venv, only_judge=args.judge)
-    rows = [known()[name] for name in args.only] if args.only else [*FAULTS, *HEALTHY]
+    rows = [known()[name] for name in args.only] if args.only else [*FAULTS, *HEALTHY, *LOOKALIKES]
     for number, fault in enumerate(rows, 1):
         one(fault, place, again=args.again, only_judge=args.judge, progress=f"{number}/{len(rows)}")
     return table(rows, place)
@@ -73,35 +75,40 @@ def one(fault: Fault, place: Place, *, again: bool, only_judge: bool, progress: 
 def table(rows: list[Fault], place: Place) -> int:
     """Print the table; 1 if the goals are missed."""
     print("| fault | right findings | first finding | | seconds |\n| :-- | :-- | :-- | :-- | --: |")
-    counts = {True: [0, 0], False: [0, 0]}
+    counts = {"faults": [0, 0], "healthy": [0, 0], "alike": [0, 0]}
     for fault in rows:
         path = place.result(fault)
         result = json.loads(path.read_text()) if path.exists() else {"not_run": "no result yet"}
-        wanted = "nothing above info" if fault.healthy else ", ".join(fault.right)
+        wanted = expected(fault)
         if "not_run" in result:
             print(f"| {fault.name} | {wanted} | | not run: {result['not_run']} | |")
             continue
-        counts[fault.healthy][0] += result["right"]
-        counts[fault.healthy][1] += 1
+        kind = "alike" if fault in LOOKALIKES else "healthy" if fault.healthy else "faults"
+        counts[kind][0] += result["right"]
+        counts[kind][1] += 1
         why = f"; must not: {', '.join(result['forbidden'])}" if result["forbidden"] else ""
-        if (
-            not fault.healthy
-            and fault.right[0].startswith("data.")
-            and not set(fault.right) & set(result["data_stage"])
-        ):
+        if fault.right and fault.right[0].startswith("data.") and not set(fault.right) & set(result["data_stage"]):
             why += f"; data stage said {', '.join(result['data_stage']) or 'nothing'}"
         word = "right" if result["right"] else f"wrong{why}"
         print(f"| {fault.name} | {wanted} | {result['first']} | {word} | {result['seconds']:.0f} |")
-    (named, faults), (quiet, healthy) = counts[False], counts[True]
-    print(f"\nfaults named right: {named} of {faults}; healthy trainings left in peace: {quiet} of {healthy}")
-    return 0 if named >= 0.95 * faults and quiet == healthy else 1
+    (named, faults), (quiet, healthy), (told, alike) = counts["faults"], counts["healthy"], counts["alike"]
+    print(f"\nfaults named right: {named} of {faults}; healthy trainings left in peace: {quiet} of {healthy}; ", end="")
+    print(f"look-alikes told apart: {told} of {alike}")
+    return 0 if named >= 0.95 * faults and (quiet, told) == (healthy, alike) else 1
+
+
+def expected(fault: Fault) -> str:
+    """What is right, in words."""
+    if fault.healthy:
+        return "nothing above info"
+    return ", ".join(fault.right) or f"none of {', '.join(fault.wrong)}"
 
 
 def show_list() -> None:
     """All rows with what is right and what must not be claimed."""
-    for fault in (*FAULTS, *HEALTHY, *PEER_FAULTS):
+    for fault in (*FAULTS, *HEALTHY, *LOOKALIKES, *PEER_FAULTS):
         print(f"{fault.name}: {fault.what}")
-        print(f"    right: {'nothing above info' if fault.healthy else ', '.join(fault.right)}")
+        print(f"    right: {expected(fault)}")
         if fault.wrong:
             print(f"    must not: {', '.join(fault.wrong)}")
 

@@ -55,6 +55,46 @@ def pixels(_: int, row: list[str]) -> list[str]:
     return [row[0], *(f"{float(v) * (320, 240)[i % 2]:.1f}" for i, v in enumerate(row[1:]))]
 
 
+def backgrounds(target: Path) -> None:
+    """The small set; the label file of every tenth image is empty, and so is the image: one colour with noise."""
+    subset(target, 120, 40)
+    for number, path in enumerate(sorted((target / "images").rglob("*.jpg"))):
+        if number % 10 == 0:
+            noise = np.random.default_rng(number).integers(90, 110, (240, 320, 3), dtype=np.uint8)
+            Image.fromarray(noise).resize((320, 240)).save(path, quality=92)
+            (target / "labels" / path.parent.name / f"{path.stem}.txt").write_text("")
+
+
+def two_classes(target: Path) -> None:
+    """The small set without triangles: images that hold one are left out."""
+    subset(target, 200, 60)
+    for label in sorted((target / "labels").rglob("*.txt")):
+        if any(line.startswith("2 ") for line in label.read_text().splitlines()):
+            (target / "images" / label.parent.name / f"{label.stem}.jpg").unlink()
+            label.unlink()
+    (target / "data.yaml").write_text("train: images/train\nval: images/val\nnames: [circle, square]\n")
+
+
+def rounded(target: Path) -> None:
+    """The small set, each image cut where its rightmost box ends; rounded figures let that edge lie 2e-6 beyond 1."""
+    subset(target, 120, 40)
+    for path in sorted((target / "images").rglob("*.jpg")):
+        label = target / "labels" / path.parent.name / f"{path.stem}.txt"
+        rows = [[float(v) for v in line.split()] for line in label.read_text().splitlines()]
+        if not rows:
+            continue
+        with Image.open(path) as image:
+            right = round(max(r[1] + r[3] / 2 for r in rows) * image.width)
+            image.crop((0, 0, right, image.height)).save(path, quality=92)
+            cut = right / image.width
+        texts = []
+        for kind, x, y, w, h in rows:
+            left, end = (x - w / 2) / cut, min((x + w / 2) / cut, 1.0)
+            end = 1 + 2e-6 if end > 1 - 3e-3 else end
+            texts.append(f"{kind:.0f} {(left + end) / 2:.6f} {y:.6f} {end - left:.6f} {h:.6f}\n")
+        label.write_text("".join(texts))
+
+
 def enlarged(width: int, height: int, train: int, val: int) -> Callable[[Path], None]:
     """Images of another size; their labels are relative and stay."""
 
@@ -166,6 +206,9 @@ SETS: dict[str, Callable[[Path], None]] = {
     "pixels": changed(pixels),
     "class_ids": changed(lambda n, row: ["7" if n % 10 == 0 else row[0], *row[1:]]),
     "empty": changed(lambda n, row: []),
+    "backgrounds": backgrounds,
+    "two_classes": two_classes,
+    "rounded": rounded,
     "train_is_val": train_is_val,
     "val_5": lambda target: subset(target, 120, 5),
     "heavy_val": heavy_val,

@@ -62,12 +62,14 @@ def train(fault: Fault, place: Place) -> float:
         _plain(words, run_dir, env, resume=False)
         _plain(words, run_dir, {**env, "BENCH_FAULT": ""}, resume=True)
         return time.monotonic() - start
-    command = [str(DIAG), *fault.command.split(), *words, f"name={fault.name}"]
+    command = [str(DIAG), *fault.command.replace("again", "train").split(), *words, f"name={fault.name}"]
     if fault.command == "pipeline":
         command.append("--no-smoke")
     with surrounded(fault, place, env) as prefix:
         with (place.keep / "logs" / f"{fault.name}.log").open("wb") as log:
             call([*prefix, *command], env, log)
+            if fault.command == "again":  # the same words go on with the run; nothing is injected any more
+                call([*prefix, *command], {**env, "BENCH_FAULT": ""}, log)
         if fault.around.startswith("readonly"):
             run_dir.mkdir(parents=True, exist_ok=True)
             found = subprocess.run(
@@ -124,6 +126,8 @@ def surrounded(fault: Fault, place: Place, env: dict[str, str]) -> Iterator[list
                 stat = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
                 if int(stat["nr_throttled"]) < 0.1 * int(stat["nr_periods"]):
                     raise NotRunError("the quota held nobody back: others left this training less than that")
+            case "ample_cpus":
+                yield _enter(stack.enter_context(_group("cpu", float(value))))
             case "memory":
                 yield _enter(stack.enter_context(_group("memory", float(value) * 1e6)))
             case "shm":
@@ -239,7 +243,8 @@ def verdict(fault: Fault, found: Sequence[tuple[str, str]]) -> dict[str, Any]:
         wrong = [id for id, _ in found if id in (*fault.wrong, *NEVER) or id.startswith("crash:")]
         told = any(id in fault.right for id, _ in found)
         calm = all(severity in {"info", "low"} for _, severity in found)
-        right = (told and calm if fault.fact else first in fault.right) and not wrong
+        named = told and calm if fault.fact else first in fault.right if fault.right else True
+        right = named and not wrong
     return {"first": first, "found": found, "forbidden": wrong, "right": right}
 
 

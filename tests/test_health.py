@@ -70,6 +70,19 @@ def test_run_and_workspace_hold_the_same_summary_and_a_page(tmp_path: Path) -> N
     assert "<b>" not in page
 
 
+def test_a_warning_of_the_machine_alone_is_not_called_a_finding(tmp_path: Path) -> None:
+    health = start(tmp_path)
+    for stage in ("data", "smoke", "train", "analyze", "report"):
+        health.end(StageResult(stage, Status.PASS, "x"))
+    health.end(StageResult("check", Status.WARN, "busy"))
+    health.finish(ExitCause("finished", 0))
+    page = (tmp_path / "health" / "latest.md").read_text()
+    assert "**WARN: trained, with no finding above low; check warned**" in page
+    health.document["findings"] = [{"id": "train.overfit", "severity": "medium", "title": "t", "advice": []}]
+    health.finish(ExitCause("finished", 0))
+    assert "worth a look" in (tmp_path / "health" / "latest.md").read_text()
+
+
 def test_a_run_whose_process_is_gone_is_closed_as_killed(tmp_path: Path) -> None:
     health = start(tmp_path)
     run_dir = tmp_path / "runs" / "r1"

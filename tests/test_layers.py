@@ -20,6 +20,8 @@ LAYERS: dict[int, dict[str, set[str]]] = {
         "settings": {"yaml"},
         "history": set(),
         "train_args": {"yaml"},
+        "train_tables": set(),
+        "train_values": set(),
         "health": set(),
         "screen": set(),
         "exit_cause": set(),

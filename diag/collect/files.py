@@ -67,7 +67,11 @@ def take(name: str, path: Path, *, limit: int) -> Taken | Absent:
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
-            if b"\0" in file.read(65536):
+            begin = file.read(65536)
+            if begin.startswith((b"\xff\xfe", b"\xfe\xff")) and size <= limit:  # PowerShell's `>`
+                file.seek(0)
+                return Taken(name, file.read(limit).decode("utf-16", errors="replace"))
+            if b"\0" in begin:
                 return Absent(name, "binary, not text")
             file.seek(0)
             if size <= limit:

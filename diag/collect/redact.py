@@ -15,6 +15,7 @@ _SECRET_NAME = re.compile(r"passw|secret|token|api_?key|access_?key|auth|credent
 _TOKEN_FILES = ("JUPYTER_TOKEN_FILE", "TOKEN_FILE")
 """As entrypoint/services/jupyter.sh and entrypoint/lib.sh name them; the default is `.token` of the workspace."""
 _HOMES = re.compile(r"(?P<head>(?:/home/|/Users/|[A-Za-z]:\\{1,2}Users\\{1,2}))(?P<user>[^\s/\\:\"'<>]{1,64})")
+_COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}m")
 MIN_LITERAL = 8
 """A secret of the environment that is shorter is no more likely a secret than a word."""
 
@@ -40,7 +41,8 @@ class Redactor:
     counts: Counter[str] = field(default_factory=Counter)
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
+        """The text without secrets, and without colours: their codes stand between a name and its value."""
+        text = _COLOURS.sub("", text)
         for literal in self.literals:
             if literal in text:
                 self.counts["environment"] += text.count(literal)

@@ -215,7 +215,7 @@ def copy_faults(marks: Marks, sound: "Mask") -> None:
         marks.add(i, fault, kind, table.quote(i, 5), fix="drop_row" if same else "", other=j)
     rows = np.array([i for i in rows if i not in later], dtype=np.int64) if later else rows
     for i, j, iou in _overlapping(table, rows):
-        marks.add(i, "double_annotation", "iou", f"IoU {iou:.2f}: {table.quote(i, 5)}", other=j)
+        marks.add(i, "double_annotation", "overlap", f"IoU {iou:.2f}: {table.quote(i, 5)}", other=j)
 
 
 def _overlapping(table: Table, rows: "Mask") -> list[tuple[int, int, float]]:

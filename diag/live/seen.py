@@ -39,9 +39,10 @@ class Watcher:
         self._start = time.monotonic()
         self._cpu = time.process_time()
         self._last: tuple[Any, ...] = ()
+        self._silent = False
 
     def news(self, look: Look) -> Iterator[Event]:
-        """`start` once, `progress` when an epoch or stage has changed, `finding`, `changed`, `gone`."""
+        """`start` once, `progress` when an epoch or stage has changed, `silent`, `finding`, `changed`, `gone`."""
         self.looks += 1
         if self.looks == 1:
             yield {"event": "start", "time": look.time, "run": look.evidence.path, "living": look.state.living}
@@ -49,6 +50,9 @@ class Watcher:
         if place != self._last:
             self._last = place
             yield {"event": "progress", "time": look.time, **progress_of(look)}
+        if look.state.silent and not self._silent:
+            yield {"event": "silent", "time": look.time, "quiet_s": round(look.state.quiet_s, 1)}
+        self._silent = look.state.silent
         current = {finding.id: finding for finding in look.report.findings}
         explained = {id for finding in look.report.findings for id in finding.explains}
         for id, finding in current.items():

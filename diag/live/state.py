@@ -15,6 +15,7 @@ from diag.rules.ending import planned_epochs, stopped_early
 FRESH_S = 30.0
 """A run of ours without a lock (not every file system has them) lives if its files grew this recently: the counters
 process writes each second."""
+SILENT_S, SILENT_EPOCHS = 60.0, 3
 PATIENCE_S = 300.0
 """A foreign run that writes nothing for this long, or for ten of its epochs, is taken to be over."""
 _FILES = ("train.log", "console.log", "results.csv", "results.txt", "trace/rank0.jsonl", "trace/counters.jsonl",
@@ -30,6 +31,8 @@ class State:
     cause: ExitCause | None = None
     quiet_s: float = 0.0
     """Seconds since a file of the run last grew."""
+    silent: bool = False
+    """A foreign run that lives and has not written for a minute and for three of its epochs: it may hang."""
 
 
 def run_state(path: Path, evidence: Evidence | None = None, *, patience_s: float | None = None) -> State:
@@ -49,7 +52,9 @@ def run_state(path: Path, evidence: Evidence | None = None, *, patience_s: float
         return State(False, "complete", None, quiet_s)
     epoch_s = _epoch_s(evidence)
     limit_s = patience_s if patience_s is not None else max(PATIENCE_S, 10 * epoch_s)
-    return State(quiet_s < limit_s, "fresh" if quiet_s < limit_s else "quiet", None, quiet_s)
+    living = quiet_s < limit_s
+    silent = living and quiet_s > max(SILENT_S, SILENT_EPOCHS * epoch_s)
+    return State(living, "fresh" if living else "quiet", None, quiet_s, silent)
 
 
 def _complete(evidence: Evidence, quiet_s: float) -> bool:

@@ -51,6 +51,10 @@ class View:
         match event["event"]:
             case "progress":
                 yield f"{clock}  {self._progress(event)}"
+            case "silent":
+                yield f"{clock}  {self._say('live', 'silent', time=duration(event['quiet_s']))}"
+            case "finding" | "changed" if event["explained"]:
+                pass  # a symptom: its cause is told
             case "finding" | "changed":
                 yield from self._told(clock, event)
             case "gone":
@@ -76,7 +80,8 @@ class View:
     def _ending(self, look: Look) -> str:
         state = look.state
         if state.living:
-            return self._say("live", "running")
+            silent = self._say("live", "silent", time=duration(state.quiet_s)) if state.silent else ""
+            return self._say("live", "running") + (f"; {self._paint(silent, 'medium')}" if silent else "")
         if state.cause is not None:
             return self._say("live", "ended", cause=clean(state.cause.kind))
         if state.why == "quiet":
@@ -91,7 +96,9 @@ class View:
         within = far.batch / far.batches if far.batches else 1.0
         done = min(1.0, (far.epoch - 1 + within) / far.epochs) if far.epochs else 0.0
         bar = "█" * round(done * _BAR) + "░" * (_BAR - round(done * _BAR)) + f" {done:.0%}" if far.epochs else ""
-        return "  ".join(filter(None, (self._where(vars(far)), bar, self._left(look.eta_s))))
+        return "  ".join(
+            filter(None, (self._where(vars(far)), bar, self._left(None if look.state.silent else look.eta_s)))
+        )
 
     def _where(self, far: Mapping[str, Any]) -> str:
         place = self._say("live", "epoch" if far["epochs"] else "epoch_open", epoch=far["epoch"], epochs=far["epochs"])

@@ -30,49 +30,75 @@ def read_counters(path: Path, steady: tuple[float, float] | None = None) -> Coun
 
     Raises UnreadableError when it holds no sample at all.
     """
-    columns, gpus, marks, lost = parse_counters(read_bytes(path, limit=MAX_TRACE_BYTES))
-    if sum(mark.name == "start" for mark in marks) > 1:
-        steady = None  # of a run with several starts: its clock is that of the trace, not the joined one
-    if not columns:
-        raise UnreadableError("no sample in it")
-    return summarize(columns, gpus, marks, lost_lines=lost, steady=steady)
+    reader = CounterReader()
+    reader.feed(read_bytes(path, limit=MAX_TRACE_BYTES))
+    return reader.counters(steady)
 
 
 def parse_counters(data: bytes) -> tuple[Columns, tuple[CountedGpu, ...], tuple[Mark, ...], int]:
     """All samples by name, the GPUs, the marks, and how many lines could not be read."""
-    decode = msgspec.json.Decoder().decode
-    columns: Columns = {}
-    gpus: tuple[CountedGpu, ...] = ()
-    marks: list[Mark] = []
-    lost = 0
-    joined_ns = last_ns = 0
-    joined = _Joined()
-    for line in data.split(b"\n"):
-        if not line.strip():
-            continue
-        try:
-            record = decode(line)
-            match record.get("k"):
-                case "c":
-                    _seconds(record["t"])
-                    last_ns = int(record["t"]) + joined_ns
-                    _take(columns, last_ns / 1e9, joined.values(columns, record["v"]))
-                case "gpus":
-                    gpus = tuple(msgspec.convert(gpu, CountedGpu) for gpu in record["gpus"])
-                case "mark":
-                    values = {str(k): v for k, v in dict(record.get("v") or {}).items() if _plain(v)}
-                    _seconds(record["t"])
-                    marks.append(Mark(str(record["m"]), int(record["t"]), values))
-                case "start":
-                    if columns:  # started again: the time between, or a new boot's clock, is not the training's
-                        joined_ns = last_ns - int(record["t"])
-                        joined = _Joined(again=True)
-                    marks.append(Mark("start", int(record["t"])))
-                case _:
-                    pass  # a kind from a newer process
-        except (msgspec.MsgspecError, AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
-            lost += 1
-    return columns, gpus, tuple(marks), lost
+    reader = CounterReader()
+    reader.feed(data)
+    return reader.columns, reader.gpus, tuple(reader.marks), reader.lost
+
+
+class CounterReader:
+    """Takes the file in pieces of whole lines; a later start of the run goes on where the one before ended."""
+
+    def __init__(self) -> None:
+        self.columns: Columns = {}
+        self.gpus: tuple[CountedGpu, ...] = ()
+        self.marks: list[Mark] = []
+        self.lost = 0
+        self._joined_ns = self._last_ns = 0
+        self._joined = _Joined()
+
+    def feed(self, data: bytes) -> None:
+        """Take lines in; one that is no record of a known shape is counted and left out."""
+        decode = msgspec.json.Decoder().decode
+        for line in data.split(b"\n"):
+            if not line.strip():
+                continue
+            try:
+                self._take(decode(line))
+            except (
+                msgspec.MsgspecError,
+                AttributeError,
+                KeyError,
+                TypeError,
+                ValueError,
+                OverflowError,
+                RecursionError,
+            ):
+                self.lost += 1
+
+    def counters(self, steady: tuple[float, float] | None) -> Counters:
+        """The summary so far; UnreadableError as long as there is no sample."""
+        if not self.columns:
+            raise UnreadableError("no sample in it")
+        if sum(mark.name == "start" for mark in self.marks) > 1:
+            steady = None  # of a run with several starts: its clock is that of the trace, not the joined one
+        return summarize(self.columns, self.gpus, tuple(self.marks), lost_lines=self.lost, steady=steady)
+
+    def _take(self, record: Mapping[str, Any]) -> None:
+        match record.get("k"):
+            case "c":
+                _seconds(record["t"])
+                self._last_ns = int(record["t"]) + self._joined_ns
+                _take(self.columns, self._last_ns / 1e9, self._joined.values(self.columns, record["v"]))
+            case "gpus":
+                self.gpus = tuple(msgspec.convert(gpu, CountedGpu) for gpu in record["gpus"])
+            case "mark":
+                values = {str(k): v for k, v in dict(record.get("v") or {}).items() if _plain(v)}
+                _seconds(record["t"])
+                self.marks.append(Mark(str(record["m"]), int(record["t"]), values))
+            case "start":
+                if self.columns:  # started again: the time between, or a new boot's clock, is not the training's
+                    self._joined_ns = self._last_ns - int(record["t"])
+                    self._joined = _Joined(again=True)
+                self.marks.append(Mark("start", int(record["t"])))
+            case _:
+                pass  # a kind from a newer process
 
 
 def summarize(

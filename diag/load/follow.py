@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import IO
 
 from diag.load.console import MAX_LOG_BYTES, LogReader, read_log
-from diag.load.counters import Columns, parse_counters, read_counters
-from diag.load.counters import summarize as summarize_counters
+from diag.load.counters import CounterReader, read_counters
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError
 from diag.load.summary import TraceSummary, summarize
-from diag.model.counters import CountedGpu, Counters
+from diag.model.counters import Counters
 from diag.model.evidence import Console
 from diag.model.foreign import TrainLog
-from diag.model.trace import Mark
 
 _TAIL = 65536
 """Of an unfinished line (a progress bar is one) so much is looked at."""
@@ -52,10 +50,7 @@ class _Trace(_Place):
 
 @dataclass
 class _Counted(_Place):
-    columns: Columns = field(default_factory=dict)
-    gpus: tuple[CountedGpu, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    lost: int = 0
+    reader: CounterReader = field(default_factory=CounterReader)
 
 
 @dataclass
@@ -88,17 +83,8 @@ class Follower(Files):
             known = self._counted.get(path)
             if known is None or _replaced(known, file):
                 known = self._counted[path] = _Counted()
-            columns, gpus, marks, lost = parse_counters(b"".join(_new_lines(known, file)))
-        for column, (times, values) in columns.items():
-            if column in known.columns:
-                known.columns[column][0].extend(times)
-                known.columns[column][1].extend(values)
-            else:
-                known.columns[column] = (times, values)
-        known.gpus, known.marks, known.lost = gpus or known.gpus, (*known.marks, *marks), known.lost + lost
-        if not known.columns:
-            raise UnreadableError("no sample in it")
-        return summarize_counters(known.columns, known.gpus, known.marks, lost_lines=known.lost, steady=steady)
+            known.reader.feed(b"".join(_new_lines(known, file)))
+        return known.reader.counters(steady)
 
     def log(self, path: Path, name: str) -> tuple[Console, TrainLog]:
         """The log so far, with the bar that is being drawn."""

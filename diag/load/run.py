@@ -19,6 +19,7 @@ from diag.load.results import read_results
 from diag.load.summary import TraceSummary
 from diag.load.tables import parse_results_txt
 from diag.load.trainlog import parse_trainlog, read_trainlog
+from diag.model.check import Check, Checks
 from diag.model.evidence import Dataset, Evidence, Ranks
 from diag.model.hardware import Baseline
 from diag.model.profile import Profile
@@ -128,6 +129,7 @@ def _load_folder(base: Path, files: Files) -> Evidence:
     baseline = reader.read(_first(base, "baseline.json"), lambda p: decode_json(read_bytes(p), Baseline, str(p)))
     if baseline is None:  # `diag collect` checks the machine of a run that was trained without diag
         baseline = reader.read(_first(base / "machine", "check.json"), _checked)
+    checks = reader.read(_first(base, "check.json", "machine/check.json"), lambda p: _checks(p, reader.name(p)))
     dataset = reader.read(_first(base, "data.json"), lambda p: decode_json(read_bytes(p), Dataset, str(p)))
     trace = reader.read(_first(base / "trace", "rank0.jsonl"), lambda p: files.trace(p, reader.name(p)))
     csv = _first(yolo, "results.csv")
@@ -151,6 +153,7 @@ def _load_folder(base: Path, files: Files) -> Evidence:
     evidence = replace(
         measured,
         baseline=baseline,
+        checks=checks,
         run=run,
         args=args,
         steps=steps,
@@ -193,6 +196,20 @@ def _checked(path: Path) -> Baseline | None:
     answer = decode_json(read_bytes(path), dict, str(path))
     found = answer.get("baseline")
     return decode_json(to_json(found).encode(), Baseline, str(path)) if isinstance(found, dict) else None
+
+
+def _checks(path: Path, name: str) -> Checks | None:
+    """check.json of a run directory (a bare list in older ones) or the answer that `diag collect` packed.
+
+    None if it holds no answers; raises UnreadableError or InputError as every reader here.
+    """
+    found = decode_json(read_bytes(path), object, str(path))
+    head = found if isinstance(found, dict) else {"checks": found}
+    if not isinstance(head.get("checks"), list):
+        return None
+    checks = decode_json(to_json(head["checks"]).encode(), tuple[Check, ...], str(path))
+    created, machine = (str(head.get(key) or "") for key in ("created", "machine"))
+    return Checks(checks, name, created, machine, later=name.startswith("machine/")) if checks else None
 
 
 def _of_trace(trace: TraceSummary | None) -> Evidence:

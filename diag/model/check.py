@@ -48,6 +48,20 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Checks:
+    """The answers of `diag check` that lie beside a run."""
+
+    checks: tuple[Check, ...]
+    file: str
+    created: str = ""
+    """ISO 8601 with zone; empty in files of an older version."""
+    machine: str = ""
+    """Digest of image and hardware, as in an attempt of run.json."""
+    later: bool = False
+    """Made by `diag collect` after the run, without the run's arguments."""
+
+
+@dataclass(frozen=True)
 class StageResult:
     """How one stage of the pipeline (check, data, smoke, train, analyze, report) ended.
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from diag.model.audit import Fault
+from diag.model.check import Checks
 from diag.model.counters import Counters
 from diag.model.curves import Curves
 from diag.model.foreign import DataYaml, Difference, LabelFiles, Notes, Phases, Tables, TrainLog
@@ -259,6 +260,8 @@ class Evidence:
     """All facts of one run; every field may be missing (None)."""
 
     baseline: Baseline | None = None
+    checks: Checks | None = None
+    """What `diag check` answered before the run, or when a bundle was made."""
     run: RunRecord | None = None
     args: TrainArgs | None = None
     steps: StepStats | None = None

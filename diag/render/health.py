@@ -22,7 +22,7 @@ def markdown(document: dict[str, Any]) -> str:
     lines = [
         "# Health summary",
         "",
-        f"**{_VERDICTS.get(verdict, verdict)}**",
+        f"**{_headline(document, verdict)}**",
         "",
         f"- run: `{escape(str(run['id']))}` in `{escape(str(run['dir']))}`" if run["id"] else "- run: none was started",
         f"- how it ended: **{cause['kind']}**" + (f", {escape(cause['detail'])}" if cause.get("detail") else ""),
@@ -45,6 +45,16 @@ def markdown(document: dict[str, Any]) -> str:
     if run["dir"]:
         lines += ["", "The full report with the time ledger: `report.md` in the run directory."]
     return "\n".join(lines) + "\n"
+
+
+def _headline(document: dict[str, Any], verdict: str) -> str:
+    """The verdict in words; a warning that only checks or stages gave is not called a finding."""
+    loud = any(f.get("severity") in {"medium", "high", "critical"} for f in document["findings"])
+    if verdict == "warn" and not loud and document["train"]["status"] == "pass":
+        warned = [name for name in STAGES if document[name]["status"] == "warn"]
+        if warned:
+            return f"WARN: trained, with no finding above low; {' and '.join(warned)} warned"
+    return _VERDICTS.get(verdict, verdict)
 
 
 def _attempt(attempt: dict[str, Any]) -> str:

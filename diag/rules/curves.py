@@ -10,8 +10,8 @@ from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.curve_facts import recovers, rises_throughout
-from diag.rules.ending import shorter_patience
 from diag.rules.facts import accumulated, excerpted, from_scratch, pretrained
+from diag.rules.patience import shorter_patience
 from diag.stats import finite
 
 _STOPPED = (

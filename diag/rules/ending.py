@@ -10,7 +10,6 @@ from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import excerpted, sources
-from diag.stats import would_stop
 
 _CAUSES = (
     "mem.gpu_oom",
@@ -39,6 +38,13 @@ _CAUSES = (
     "disk.cache_full",
     "env.nccl_hang_p2p",
     "env.nccl_timeout_scan",
+    "env.check_failed",
+    "env.driver_old",
+    "env.no_kernel",
+    "env.weights_missing",
+    "env.workspace_unwritable",
+    "hw.disk_low",
+    "hw.gpu_wrong_result",
 )
 """What ends a run, or makes a person end it."""
 
@@ -222,7 +228,8 @@ def converged(
     still rises in the last row has not come out of warm-up: nothing has converged. min_score: a low score is not called
     healthy. max_noise: a score that swings as train.oscillation calls medium ends near its best by chance only.
     min_head: mAP50 of masks or keypoints against that of the boxes; below it that head has learned nothing. rising: a
-    last fifth that still brought so much (train.undertrained from there on) is said with it: one story.
+    last fifth that still brought so much (train.undertrained from there on) is said with it: one story. Not said
+    where train.es_premature says (with its defaults) that the end came too early.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -232,6 +239,8 @@ def converged(
     said = bool(console and console.of("early_stop"))
     if planned is not None and not all_epochs(curves, planned) and not said and not stopped_early(curves, args):
         return None
+    if patience_too_short(curves, args, max_patience=20, lr_left=0.5, gain=0.02, noise=0.05):
+        return None  # train.es_premature says so
     limit = short_gain if curves.rows <= short_epochs else max_gain
     if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:
         return None
@@ -243,41 +252,18 @@ def converged(
     ends = {head: curves.columns.get(f"metrics/mAP50({head})", (math.nan,))[-1] for head in "BMP"}
     if any(ends[head] < min_head * ends["B"] for head in "MP"):
         return None
-    patience, stop = shorter_patience(curves)
     return Hit(
         values={
-            "case": "rising" if curves.gain >= rising else "sooner" if stop else None,
+            "case": "rising" if curves.gain >= rising else None,
             "best": curves.best,
             "last": curves.last,
             "epoch": curves.epoch(curves.best_at),
             "epochs": curves.rows,
             "gain": curves.gain,
             "metric": curves.metric_name,
-            "patience": patience or None,
-            "stop": curves.epoch(stop) if stop else None,
         },
-        fixes=(Fix("patience", {"patience": patience}),) if stop and curves.gain < rising else (),
         evidence=(Source(curves.file, curves.line(curves.best_at)),),
     )
-
-
-PATIENCES = (30, 50, 100)
-"""Shorter ones end runs that were still improving (train.es_premature)."""
-
-
-def shorter_patience(curves: Curves, *, saved: float = 0.15) -> tuple[int, int]:
-    """Early stopping simulated on the finished run: the smallest usual patience with which it would have ended sooner.
-
-    It must lose nothing (the best epoch of the run comes before the stop) and save this share of the epochs (a
-    proposal). Patience and the row of the stop; zeros where no patience does both. Fitness is 0.1 mAP50 + 0.9 mAP50-95.
-    """
-    fifty = curves.score50 if len(curves.score50) == curves.rows and "accuracy" not in curves.metric else curves.score
-    fitness = [0.1 * a + 0.9 * b for a, b in zip(fifty, curves.score, strict=True)]
-    for patience in PATIENCES:
-        stop = would_stop(fitness, patience)
-        if stop and stop > curves.best_at and stop <= (1 - saved) * curves.rows:
-            return patience, stop
-    return 0, 0
 
 
 @rule("train.saturated", Severity.INFO, explained_by=("data.train_val_leak", "data.val_equals_train"))

@@ -15,8 +15,8 @@ AT_THE_END = frozenset({
     # how it ended, and what the whole schedule brought
     "train.best_not_last", "train.converged_ok", "train.early_stopped_ok", "train.es_early_spike",
     "train.es_on_saturated_metric", "train.es_premature", "train.incomplete", "train.lr_not_annealed",
-    "train.lr_schedule_ok", "train.plateau", "train.saturated", "train.underfit", "train.undertrained",
-    "train.warmup_too_long",
+    "train.lr_schedule_ok", "train.patience_saves", "train.plateau", "train.saturated", "train.underfit",
+    "train.undertrained", "train.warmup_too_long",
     # final scores: early ones are low and noisy in every run
     "train.localisation_weak", "train.loss_gain_imbalance", "train.low_precision", "train.low_recall",
     "train.mask_gap", "train.oscillation", "train.pose_gap", "train.seg_loss_high", "data.val_too_small",

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from diag import codec
 from diag.errors import InputError
+from diag.health import now
 from diag.model.check import Check, StageResult, Status, worst
 from diag.probe import CheckRequest, run_checks
 from diag.render.checks import lines
+from diag.stages import resume
 from diag.stages.context import Context, resolve_data
 from diag.train_args import is_cpu
 
@@ -41,7 +43,7 @@ def run(context: Context) -> StageResult:
     checks, baseline = run_checks(request, on_check=on_check)
     context.baseline = baseline
     codec.write_json(context.run_dir / "baseline.json", baseline)
-    codec.write_json(context.run_dir / "check.json", checks)
+    codec.write_json(context.run_dir / "check.json", {"created": now(), "machine": resume.machine(), "checks": checks})
     context.health.document["environment"] = codec.plain(baseline)
     limit_workers(context)
     status = worst([check.status for check in checks])

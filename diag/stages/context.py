@@ -21,6 +21,7 @@ from diag.probe.checkpoint import why_refuse
 from diag.screen import Screen
 from diag.stages import resume
 from diag.train_args import default_model, load_defaults, parse_overrides, task_of
+from diag.train_values import notes
 
 RUN_SCHEMA_VERSION = 1
 WEIGHT_SUFFIXES = {".pt", ".pth"}
@@ -96,6 +97,9 @@ def begin(
         **{k: v for k, v in overrides.items() if k != "model"},
     }
     args.pop("task", None)
+    for note in notes(args):
+        screen.line(f"note: {note}")
+    _weights_here(args, cwd)
     _trust(args, cwd, workspace)
     name = str(args.pop("name", "") or "")
     key = resume.key_of(args, task, name, cwd) if trains else ""
@@ -188,6 +192,19 @@ def _model_path(model: str, cwd: Path, workspace: Path) -> str:
     if path.suffix in WEIGHT_SUFFIXES and settings.offline():
         raise InputError(f"model={model}: not here, and OFFLINE is set; put it into {workspace / 'weights'}")
     return model
+
+
+def _weights_here(args: Mapping[str, Any], cwd: Path) -> None:
+    """Raise InputError for weights that pretrained= or distill_model= names by a path where nothing is."""
+    for key in ("pretrained", "distill_model"):
+        value = args.get(key)
+        if not isinstance(value, str) or not value:
+            continue
+        path = Path(value).expanduser()
+        if len(path.parts) > 1 and not (cwd / path).is_file():
+            raise InputError(f"{key}={value}: no such file")
+        if path.suffix not in {*WEIGHT_SUFFIXES, ".yaml", ".yml"}:
+            raise InputError(f"{key}={value}: expected True, False or weights (.pt)")
 
 
 def _trust(args: dict[str, Any], cwd: Path, workspace: Path) -> None:

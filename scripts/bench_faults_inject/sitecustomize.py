@@ -5,6 +5,7 @@ diag.
 """
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -63,8 +64,15 @@ def wrap(
 
 
 def slow_read(numpy: Any) -> None:
-    """Each image file takes so many milliseconds more to be read, as from a remote disk."""
-    wrap(numpy, "fromfile", before=lambda *_, **__: time.sleep(number("slow_read") / 1000))
+    """Each image file takes so many milliseconds more to be read, as from a remote disk; slow_reads: only the first."""
+    left = [float(FAULTS.get("slow_reads", "inf"))]
+
+    def wait(*_: Any, **__: Any) -> None:
+        if left[0] > 0:
+            left[0] -= 1
+            time.sleep(number("slow_read") / 1000)
+
+    wrap(numpy, "fromfile", before=wait)
 
 
 def heavy_augment(augment: Any) -> None:
@@ -94,6 +102,33 @@ def slow_save(pathlib: Any) -> None:
     wrap(os, "fsync", before=wait_for_disk)
 
 
+def die(trainer: Any) -> None:
+    """As the kernel does it."""
+    if trainer.epoch + 1 == number("kill"):
+        os.kill(os.getpid(), 9)
+
+
+def terminate(trainer: Any) -> None:
+    """As `docker stop` or a person does it: the command that started the training gets the signal."""
+    if trainer.epoch + 1 == number("term"):
+        os.kill(os.getppid(), 15)
+
+
+def burn(trainer: Any) -> None:
+    """Other programs (four) want all CPUs during one epoch."""
+    if trainer.epoch + 1 == number("burn"):
+        spin = [sys.executable, "-S", "-c", "while True: pass"]
+        env = {k: v for k, v in os.environ.items() if k != "BENCH_FAULT"}
+        KEPT.extend(subprocess.Popen(spin, env=env) for _ in range(4))
+
+
+def rest(_: Any) -> None:
+    """Their end."""
+    while KEPT:
+        KEPT[-1].kill()
+        KEPT.pop().wait()
+
+
 def in_trainer(module: Any) -> None:  # one flat case per fault
     """What is done to Ultralytics' trainer."""
     import torch
@@ -112,7 +147,8 @@ def in_trainer(module: Any) -> None:  # one flat case per fault
         return force
 
     def leak(trainer: Any) -> None:
-        KEPT.append(bytearray(b"x" * int(number("leak") * 1e6)))
+        if len(KEPT) < float(FAULTS.get("leak_steps", "inf")):
+            KEPT.append(bytearray(b"x" * int(number("leak") * 1e6)))
 
     def graph(trainer: Any) -> None:
         size, model = trainer.args.imgsz, trainer.model
@@ -125,10 +161,6 @@ def in_trainer(module: Any) -> None:  # one flat case per fault
         if trainer.epoch == number("nan_weights"):
             with torch.no_grad():
                 next(p for p in trainer.model.parameters() if p.requires_grad).fill_(float("nan"))
-
-    def die(trainer: Any) -> None:
-        if trainer.epoch + 1 == number("kill"):
-            os.kill(os.getpid(), 9)
 
     for fault in FAULTS:
         match fault:
@@ -162,6 +194,11 @@ def in_trainer(module: Any) -> None:  # one flat case per fault
                 on("on_train_epoch_start", poison)
             case "kill":
                 on("on_fit_epoch_end", die)
+            case "term":
+                on("on_fit_epoch_end", terminate)
+            case "burn":
+                on("on_train_epoch_start", burn)
+                on("on_fit_epoch_end", rest)
 
 
 def watch() -> None:

@@ -90,6 +90,7 @@ def test_copies_of_a_row_name_the_first_one(make_set: Maker) -> None:
         (3, "labels/train/0.txt:1"),
     ]
     assert [(p.line, p.other) for p in found["double_annotation"]] == [(4, "labels/train/0.txt:1")]
+    assert "iou iou" not in f"{found['double_annotation'][0].kind} {found['double_annotation'][0].value}".lower()
 
 
 def test_polygons_with_one_box_are_told_apart_from_copies(make_set: Maker) -> None:

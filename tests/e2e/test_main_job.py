@@ -137,6 +137,9 @@ def test_wrong_input_is_one_clear_line_and_a_summary(
     assert "Traceback" not in done.stdout + done.stderr
     document = summary(tmp_path)
     assert (document["verdict"], document["exit_cause"]["kind"]) == ("fail", kind)
+    if kind == "check_failed":  # the analysis after it names what the check found, and not a training on the CPU
+        assert document["findings"][0]["id"] == "env.torch_cpu"
+        assert document["findings"][0]["evidence"][0]["file"] == "check.json"
 
 
 def test_json_mode_keeps_stdout_for_the_document(tmp_path: Path, diag: Diag) -> None:

@@ -70,3 +70,55 @@ def test_a_run_with_a_follower_is_the_run(run_dir: Callable[..., Path]) -> None:
     base, follower = run_dir(), Follower()
     for _ in range(2):  # the second time nothing is new
         assert load_run(base, follower) == load_run(base)
+
+
+def _sample(t: int, **values: float) -> str:
+    return json.dumps({"k": "c", "t": t * 10**9, "v": values}) + "\n"
+
+
+def _twice(second_from: int) -> bytes:
+    """Counters of a run that was killed in the middle of a line and went on, by the clock of this or another boot."""
+    first = [
+        _sample(1000 + n, rss_main_bytes=1e9 + n * 1e6, cpu_tree_s_total=n, read_bytes_total=7e9 + n) for n in range(90)
+    ]
+    again = [
+        _sample(second_from + n, rss_main_bytes=2e9 + n * 1e6, cpu_tree_s_total=n, read_bytes_total=n)
+        for n in range(90)
+    ]
+    start = '{"k": "start", "t": %d, "pid": 1}\n'
+    half = '{"k": "c", "t": 10899999'
+    return "".join([start % (999 * 10**9), *first, half, "\n", start % ((second_from - 1) * 10**9), *again]).encode()
+
+
+@pytest.mark.parametrize("second_from", [5000, 10], ids=["same boot", "another boot"])
+@pytest.mark.parametrize("piece", [4000, 911])
+def test_counters_of_a_run_that_goes_on_while_it_is_watched(tmp_path: Path, second_from: int, piece: int) -> None:
+    path, follower, whole = tmp_path / "counters.jsonl", Follower(), _twice(second_from)
+    steady = (1010.0, 1080.0)
+    for end in range(piece, len(whole) + piece, piece):
+        path.write_bytes(whole[:end])
+        seen, all_of_it = follower.counters(path, steady), Files().counters(path, steady)
+        # the half line that a whole reading calls lost is only waited for
+        assert (seen.series, seen.grew, seen.marks) == (all_of_it.series, all_of_it.grew, all_of_it.marks)
+        assert seen.steady == all_of_it.steady
+    assert (seen.seconds, seen.lost_lines) == (all_of_it.seconds, 1)
+    assert seen.seconds == 90 + 89  # the pause between is nobody's
+    assert seen.grew["cpu_tree_s"] == 89 + 89
+    assert seen.grew["read_bytes"] == 89 + 89
+    assert not seen.steady
+
+
+def test_a_trace_that_goes_on_while_it_is_watched(tmp_path: Path) -> None:
+    path, follower = tmp_path / "rank0.jsonl", Follower()
+    start = '{"k":"start","t":%d,"wall":"2026-01-02T03:04:05+00:00","pid":1,"rank":0,"version":1}\n'
+    mark = '{"k":"mark","m":"resume","t":5,"v":{"epoch":1,"how":"exact","exact":true,"why_not":""}}\n'
+    whole = (start % 1 + laps(60) + '{"k":"laps","e":1,"n":60' + "\n" + start % 5 + mark + laps(60)).encode()
+    for end in (*range(700, len(whole), 700), len(whole)):
+        path.write_bytes(whole[:end])
+        seen, all_of_it = follower.trace(path, "t"), Files().trace(path, "t")
+        assert (seen.steps(), seen.ledger(), seen.steady_part()) == (
+            all_of_it.steps(), all_of_it.ledger(), all_of_it.steady_part()
+        )  # fmt: skip
+    steps = seen.steps()
+    assert steps is not None
+    assert (steps.steps, seen.lost_lines) == (120, 1)

@@ -180,7 +180,17 @@ def test_a_summary_never_fails(tmp_path: Path) -> None:
     check()
 
 
+CHECK = {
+    "created": "2026-01-02T03:04:06+00:00",
+    "machine": "ab",
+    "checks": [
+        {"id": "shm.size", "status": "warn", "value": "1 MiB free", "finding": "mem.shm_small", "remedy": "more"},
+        {"id": "disk.free", "status": "fail", "value": "1 MiB", "finding": "hw.disk_low", "reason": "full"},
+        {"id": "cpu.pressure", "status": "warn", "value": "90 %", "facts": {"cpu": 0.9}},
+    ],
+}
 FILES = {
+    "check.json": [json.dumps(CHECK).encode(), json.dumps(CHECK["checks"]).encode()],
     "run.json": [json.dumps(mutations.RUN).encode()],
     "health.json": [json.dumps(mutations.HEALTH).encode()],
     "baseline.json": [json.dumps(BASELINE).encode()],

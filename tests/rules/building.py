@@ -12,6 +12,7 @@ from diag.load.console import parse_console, parse_log
 from diag.load.counters import summarize
 from diag.load.curves import curves
 from diag.load.foreign import assemble
+from diag.model.check import Checks
 from diag.model.counters import CountedGpu, Counters
 from diag.model.curves import Curves
 from diag.model.evidence import Dataset, Evidence, Ledger, LoaderStats, Ranks, SaveStats, ValidationStats
@@ -61,6 +62,8 @@ def evidence(raw: dict[str, Any]) -> Evidence:  # noqa: PLR0912 # one flat case 
                 made["dataset"] = msgspec.convert({**base, **value}, Dataset)
             case "counters":
                 made["counters"] = make_counters(**value)
+            case "checks":
+                made["checks"] = msgspec.convert({"file": "check.json", **value}, Checks)
             case "baseline":
                 made["baseline"] = msgspec.convert(value, Baseline)
             case "log" | "notes" | "tables" | "labels" | "data":
