@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from diag.load.kinds import GATES, pattern
+from diag.load.notebook import is_notebook, read_notebook
+from diag.load.prefix import sniff, strip
 from diag.load.read import UnreadableError
 from diag.load.trainlog_lines import LogParser
 from diag.model.evidence import Console, ConsoleLine
@@ -29,6 +31,8 @@ def read_console(path: Path, *, name: str = "console.log") -> Console:
 
 def read_log(path: Path, *, name: str = "console.log") -> tuple[Console, TrainLog]:
     """Known lines and training of a console log of any size, without holding it in memory."""
+    if is_notebook(path):
+        return _parse(read_notebook(path), name)
     try:
         if not path.is_file():
             raise UnreadableError("not a regular file")
@@ -45,7 +49,7 @@ def read_log(path: Path, *, name: str = "console.log") -> tuple[Console, TrainLo
             if b"\0" in head:
                 raise UnreadableError("binary, not text")
             file.seek(0)
-            return _parse(_lines(file), name)
+            return _parse(_lines(file), name, sniff(head))
     except OSError as error:
         raise UnreadableError(error.strerror or type(error).__name__) from error
 
@@ -57,24 +61,31 @@ def parse_console(text: str, *, name: str = "console.log") -> Console:
 
 def parse_log(text: str, *, name: str = "console.log") -> tuple[Console, TrainLog]:
     """Known lines and training of a log."""
-    return _parse(enumerate(text.encode("utf-8", "replace").split(b"\n"), 1), name)
+    data = text.encode("utf-8", "replace")
+    return _parse(enumerate(data.split(b"\n"), 1), name, sniff(data[:65536]))
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     yield from enumerate(file, 1)
 
 
-def _parse(lines: Iterable[tuple[int, bytes]], name: str) -> tuple[Console, TrainLog]:
-    reader = LogReader(name)
+def _parse(
+    lines: Iterable[tuple[int, bytes]], name: str, prefix: re.Pattern[bytes] | None = None
+) -> tuple[Console, TrainLog]:
+    reader = LogReader(name, prefix)
     reader.feed(lines)
     return reader.finish()
 
 
 class LogReader:
-    """A console log that is taken in piece by piece. `line` is the number of the last line."""
+    """A console log that is taken in piece by piece. `line` is the number of the last line.
 
-    def __init__(self, name: str) -> None:
+    `prefix` is what a log collector put before the lines (see `sniff`).
+    """
+
+    def __init__(self, name: str, prefix: re.Pattern[bytes] | None = None) -> None:
         self.name = name
+        self.prefix = prefix
         self.line = 0
         self._parser = LogParser(name)
         self._lamp = _KnownLines(self._parser)
@@ -86,6 +97,8 @@ class LogReader:
         pending, pending_at, key = self._pending, self._pending_at, self._key
         number = self.line
         for number, raw in lines:
+            if self.prefix:
+                raw = strip(self.prefix, raw)  # noqa: PLW2901
             for part in raw.split(b"\r") if b"\r" in raw else (raw,):
                 if _is_bar(part):
                     # A bar that is drawn again says nothing new: only the last one before another line counts.
@@ -103,7 +116,7 @@ class LogReader:
 
     def fork(self) -> "LogReader":
         """A copy that goes its own way: it can be finished while this one goes on."""
-        twin = LogReader(self.name)
+        twin = LogReader(self.name, self.prefix)
         twin.line = self.line
         twin._parser = self._parser.fork()
         twin._lamp = _KnownLines(twin._parser)

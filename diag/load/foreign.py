@@ -25,7 +25,7 @@ from diag.model.run import Epoch, Epochs, TrainArgs
 
 T = TypeVar("T")
 Read = Callable[[Path, Callable[[Path], T]], T | None]
-_LOGS = {".log", ".out", ".err"}
+_LOGS = {".log", ".out", ".err", ".ipynb"}
 _TEXTS = {".txt", ".json", ".md", ".ini", ".conf", ".cfg", ""}
 _LABEL = re.compile(r"^\s*-?\d+(?:\.0+)?(?:\s+-?\d*\.?\d+(?:[eE][+-]?\d+)?){4,}\s*$")
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:[ =]+(?!--)(\S+))?")
@@ -248,7 +248,9 @@ def log_epochs(log: TrainLog) -> Epochs | None:
     """The epochs of a console log as rows of a results.csv."""
     rows = [e for e in log.epochs if e.losses or e.metrics]
     rows = [e for i, e in enumerate(rows) if i == 0 or e.epoch > rows[i - 1].epoch]
-    if not rows or not rows[0].losses:
+    if any(e.losses for e in rows):
+        rows = [e for e in rows if e.losses]
+    if not rows or not rows[0].planned:  # a result alone is no curve
         return None
     made = tuple(
         Epoch(e.line - 1, float(e.epoch), {**{f"train/{n}": v for n, v in e.losses.items()}, **e.metrics}) for e in rows

@@ -29,13 +29,14 @@ _OPT = re.compile(r"optimizer:\W*(\w+)\(lr=([\d.eE+-]+)")
 _AUTOBATCH = re.compile(r"^\s*\d{4,}\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s+[\d.]+\s+\(")
 _START = re.compile(r"Starting training for (\d+) epochs", re.I)
 _DONE = re.compile(r"(\d+) epochs completed in ([\d.]+) hours", re.I)
+_EARLY = re.compile(r"(?:Training stopped|Stopping training) early as no improvement")
 _CLOCK = re.compile(r"^\W{0,2}(?:\d{4}-\d\d-\d\d[ T])?(\d\d):(\d\d):(\d\d)\b")
 _WANTED = re.compile(
     rb"(?:\x1b\[[\d;]*m|\W)*(?:\d+/\d+\s|\d{4,}\s|\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|epoch\s|all\s|class\s)"
 )
 _WORDS: tuple[bytes, ...] = (
     b"scanning", b"caching", b"transferred", b"starting", b"completed", b"optimizer", b"ultralytics", b"yolo",
-    b"engine", b"weights=", b" all  ", b"hyperparameters", b"out of memory",
+    b"engine", b"weights=", b"early as no", b" all  ", b"hyperparameters", b"out of memory",
 )  # fmt: skip
 _NAMES = {"box": "box_loss", "obj": "obj_loss", "cls": "cls_loss", "loss": "loss", "seg": "seg_loss"}
 _NO_LOSS = {"labels", "img_size", "instances", "size", "targets", "total", "top1_acc", "top5_acc"}
@@ -71,6 +72,10 @@ class LogParser:
         self.started = 0
         self.classes: dict[str, int] = {}
         self.table: dict[str, int] | None = None
+        self.planned = 0
+        self.headed = False
+        self.run_args: list[dict[str, Any]] = [self.args]
+        self.run_ends: list[str] = [""]
 
     def fork(self) -> "LogParser":
         """A copy that can be finished while this one goes on; rows are never changed in place and are shared."""
@@ -79,6 +84,8 @@ class LogParser:
             if isinstance(value, (list, dict)):
                 setattr(twin, name, copy.copy(value))
         twin.runs = [list(run) for run in self.runs]
+        twin.run_args = [dict(args) for args in self.run_args]
+        twin.args = twin.run_args[-1]
         return twin
 
     def knows(self, low: bytes) -> bool:
@@ -109,6 +116,9 @@ class LogParser:
             self.classes = self.table
             return
         elif found := _HEAD.match(line):
+            if self.open is not None and self.open.metrics:
+                self._close()
+            self.headed = self.open is None
             self.names = tuple(_NAMES.get(n.lower(), n.lower()) for n in found[1].split(":")[0].split())
         elif found := _AUTOBATCH.match(line):
             self.autobatch.append(float(found[1]))
@@ -135,6 +145,7 @@ class LogParser:
         size = values.get("size", values.get("img_size"))
         drawn = bar(line[found.end() :])
         self._close()
+        self.headed = False
         row = LogEpoch(
             epoch=int(found[1]),
             planned=int(found[2]),
@@ -157,6 +168,12 @@ class LogParser:
         if names is None or (self.open is not None and self.open.metrics):
             return  # the re-validation of best.pt, or another program's table
         metrics = {n: v for n, v in zip(names, values, strict=True) if n}
+        if {"pose_loss", "kobj_loss"} & set(self.names):
+            metrics = {n.replace("(M)", "(P)"): v for n, v in metrics.items()}
+        if self.open is None and self.headed and self.planned and not any(e.losses for e in self.runs[-1][:1]):
+            # Only standard output was kept: the bars with the losses went to standard error.
+            done = self.runs[-1][-1].epoch if self.runs[-1] else 0
+            self.open, self.headed = LogEpoch(done + 1, self.planned, number), False
         if self.open is None:
             if len(values) == 2 or self.runs[-1]:
                 return
@@ -179,9 +196,15 @@ class LogParser:
             if not run[-1].metrics:
                 self.parts.append(run.pop())
         elif run and (row.epoch < run[-1].epoch or row.planned != run[-1].planned):
-            self.runs.append([])
+            self._new_run()
         if len(self.runs[-1]) < _MAX_ROWS:
             self.runs[-1].append(row)
+
+    def _new_run(self) -> None:
+        """What follows belongs to another training; its arguments are those before it until new ones come."""
+        self.runs.append([])
+        self.run_args.append(self.run_args[-1])
+        self.run_ends.append("")
 
     def _other(self, number: int, line: str) -> None:
         if found := _CLOCK.match(line):
@@ -204,15 +227,26 @@ class LogParser:
         elif found := _START.search(line):
             self._close()
             self.started += 1
+            self.planned, self.headed = int(found[1]) if len(found[1]) < 7 else 0, False
             if self.runs[-1]:
-                self.runs.append([])
+                self._new_run()
         elif found := _ARGS.search(line):
-            self.args |= arguments(found[1])
+            words = arguments(found[1])
+            if self.runs[-1] and {"epochs", "model", "weights"} & set(words):
+                self._close()
+                self._new_run()
+                self.args = self.run_args[-1] = {}
+            self.args |= words
             self.facts |= {"windows": True} if "engine\\trainer" in line else {}
         elif found := _OPT.search(line):
             self.facts |= {"optimizer": found[1], "optimizer_lr": _float(found[2])}
         elif found := _DONE.search(line):
             self.facts["hours"] = _float(found[2])
+            self._close()
+            self.run_ends[-1] = self.run_ends[-1] or "completed"
+        elif _EARLY.search(line):
+            self._close()
+            self.run_ends[-1] = "early_stop"
         elif re.match(r"\W{0,3}(?:Ultralytics|YOLO)", line) and (found := _BANNER.search(line)):
             self._banner(line, found[1] or found[2])
 
@@ -256,9 +290,12 @@ class LogParser:
         """All that was seen. `kinds` are the kinds of known lines, for how the log ended."""
         self._close()
         runs = [run for run in self.runs if run]
-        rows = max(reversed(runs), key=len, default=[])
+        judged = max(reversed(range(len(self.runs))), key=lambda i: len(self.runs[i]))
+        rows = self.runs[judged]
         complete = bool(rows) and rows[-1].epoch + (rows[0].epoch == 0) >= rows[-1].planned > 0
-        ended = "early_stop" if "early_stop" in kinds else "completed" if "completed" in kinds or complete else ""
+        ended = self.run_ends[judged] or ("completed" if complete else "")
+        if not ended and (len(runs) < 2 or judged == len(self.runs) - 1):
+            ended = "early_stop" if "early_stop" in kinds else "completed" if "completed" in kinds else ""
         failed = kinds & {"gpu_oom", "error", "killed", "ram_oom", "shm_small", "disk_full", "traceback"}
         ended = ended or ("error" if failed else "interrupted" if "interrupted" in kinds else "cut" if rows else "")
         return TrainLog(
@@ -269,7 +306,7 @@ class LogParser:
             caches=tuple(self.caches.values()),
             transferred=tuple(self.transferred),
             versions=tuple(self.versions),
-            args=self.args,
+            args=self.run_args[judged],
             autobatch_gib=tuple(self.autobatch),
             runs=max(len(runs), self.started),
             lines=lines,
