@@ -5,8 +5,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from diag.load.banner import banner
 from diag.load.bars import Bar, bar
 from diag.load.read import bounded
+from diag.load.scans import scan
 from diag.load.words import arguments
 from diag.model.foreign import ImageCache, LogEpoch, Scan, TrainLog
 
@@ -16,13 +18,7 @@ _EPOCH_BARE = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)
 _ALL = re.compile(rf"(?:^|\s)all((?:\s+{_NUM})+)\s*$", re.I)
 _CLASS_ROW = re.compile(rf"^\s*(\S(?:.{{0,60}}?\S)?)\s+(\d{{1,7}})\s+(\d{{1,8}})((?:\s+{_NUM}){{4,8}})\s*$", re.I)
 _HEAD = re.compile(r"^\W*Epoch\s+gpu_mem\b(.*)", re.I)
-_BANNER = re.compile(r"Ultralytics\s+(?:YOLO\s?v?)?(\d+\.\d[\w.+-]*)|YOLOv?\d*\W{1,6}v?(\d[\w.+-]*)", re.I)
-_CUDA = re.compile(r"CUDA:([\d.,]+) \(([^,()]+(?:\([^)]*\))?[^,()]*), ?(\d+(?:\.\d+)?)Mi?B\)")
-_CARD = re.compile(r"CUDA:\d+ \(")
 _ARGS = re.compile(r"(?:engine[\\/]trainer|train|hyperparameters): (?=[\w-]+=)(.*)")
-_SCAN = re.compile(r"^(?:(\w+): ?)?\W{0,12}Scanning\s+(.*?)(?:\.\.\.|: )\s*(.*)", re.I)
-_SCAN_NEW = re.compile(r"(\d+) images, (\d+) backgrounds?, (\d+) corrupt", re.I)
-_SCAN_OLD = re.compile(r"(\d+) found, (\d+) missing, (\d+) empty, (\d+) corrupt", re.I)
 _CACHE = re.compile(r"Caching images \((\d+(?:\.\d+)?) ?GB ?(\w*)\)", re.I)
 _TRANSFER = re.compile(r"Transferred (\d+)/(\d+) items")
 _OPT = re.compile(r"optimizer:\W*(\w+)\(lr=([\d.eE+-]+)")
@@ -76,6 +72,8 @@ class LogParser:
         self.headed = False
         self.run_args: list[dict[str, Any]] = [self.args]
         self.run_ends: list[str] = [""]
+        self.run_facts: list[dict[str, Any]] = [{}]
+        self.next_facts: dict[str, Any] = {}
 
     def fork(self) -> "LogParser":
         """A copy that can be finished while this one goes on; rows are never changed in place and are shared."""
@@ -205,6 +203,8 @@ class LogParser:
         self.runs.append([])
         self.run_args.append(self.run_args[-1])
         self.run_ends.append("")
+        self.run_facts.append(self.next_facts or self.run_facts[-1])
+        self.next_facts = {}
 
     def _other(self, number: int, line: str) -> None:
         if found := _CLOCK.match(line):
@@ -213,7 +213,9 @@ class LogParser:
             in_val = self.val_bar is not None and self.val_bar.done < self.val_bar.total
             self.facts.setdefault("oom_phase", "val" if in_val else "train" if self.open or self.runs[-1] else "start")
         if "Scanning" in line:
-            self._scan(number, line)
+            found_scan = scan(number, line, self.file)
+            if found_scan and len(self.scans) < 1000:
+                self.scans[found_scan.split, found_scan.path] = found_scan
         elif found := _CACHE.search(line):
             drawn = bar(line)
             split = line.partition(":")[0] if line[:8].partition(":")[1] else str(len(self.caches))
@@ -247,44 +249,17 @@ class LogParser:
         elif _EARLY.search(line):
             self._close()
             self.run_ends[-1] = "early_stop"
-        elif re.match(r"\W{0,3}(?:Ultralytics|YOLO)", line) and (found := _BANNER.search(line)):
-            self._banner(line, found[1] or found[2])
+        elif made := banner(line):
+            self._banner(*made)
 
-    def _banner(self, line: str, version: str) -> None:
-        self.versions[version] = None
-        for name in ("torch", "Python"):
-            if found := re.search(rf"\b{name}[ -]([\w.+]+)", line):
-                self.facts.setdefault(name.lower(), found[1])
-        if found := _CUDA.search(line):
-            self.facts.setdefault("gpu", found[2].strip())
-            self.facts.setdefault("gpu_mib", _float(found[3]))
-            span = found[1].split("..")
-            many = int(span[1]) - int(span[0]) + 1 if len(span) == 2 and all(s.isdigit() for s in span) else 0
-            self.facts.setdefault("gpus", max(many, len(_CARD.findall(line)), found[1].count(",") + 1))
-
-    def _scan(self, number: int, line: str) -> None:
-        found = _SCAN.match(line)
-        if not found:
-            return
-        split, path, drawn = found[1] or "", found[2], bar(line)
-        total = drawn.total if drawn else 0
-        done, seconds = (drawn.done, drawn.seconds) if drawn else (None, None)
-        path = re.sub(r"'? for images and labels", "", path).strip(" '\"")
-        if new := _SCAN_NEW.search(line):
-            labelled, background, corrupt = map(int, new.groups())
-            counts: tuple[int, int, int | None, int, int] = (
-                total or labelled + background, labelled, None, background, corrupt,
-            )  # fmt: skip
-        elif old := _SCAN_OLD.search(line):
-            labelled, missing, empty, corrupt = map(int, old.groups())
-            counts = (total or labelled + missing, labelled, missing, empty, corrupt)
-        elif drawn and drawn.seconds is not None:
-            counts = (total, total, None, 0, 0)
-        else:
-            return
-        scan = Scan(split.lower(), *counts, number, path, seconds, done, self.file)
-        if len(self.scans) < 1000:
-            self.scans[split, path] = scan
+    def _banner(self, version: str, facts: dict[str, Any]) -> None:
+        """The banner before a training counts; the one of the validation after it says nothing new."""
+        if version:
+            self.versions[version] = None
+        if self.runs[-1]:
+            self.next_facts = facts
+        elif facts:
+            self.run_facts[-1] = facts
 
     def finish(self, lines: int, kinds: set[str]) -> TrainLog:
         """All that was seen. `kinds` are the kinds of known lines, for how the log ended."""
@@ -312,7 +287,7 @@ class LogParser:
             lines=lines,
             class_instances=self.classes,
             ended=ended,
-            **self.facts,
+            **(self.run_facts[judged] | self.facts),
         )
 
 

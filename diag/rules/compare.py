@@ -93,6 +93,10 @@ def library_bug(peers: Peers, *, drop: float = 0.5, min_score: float = 0.1) -> V
     return None
 
 
+_CLASS_BRANCH = frozenset(per * scales * heads for per in (12, 17) for scales in (2, 3, 4) for heads in (1, 2))
+"""Tensors of the class branch: 12 a scale in YOLOv8, 17 from YOLO11 on, twice where there is a one-to-one head."""
+
+
 @rule("train.partial_transfer", Severity.HIGH)
 def partial_transfer(
     log: TrainLog | None,
@@ -102,13 +106,15 @@ def partial_transfer(
     max_share: float = 0.97,
     head: int = 12,
     low: float = 0.02,
+    learned: float = 5.0,
 ) -> Verdict:
     """Only part of the pretrained weights was transferred, beyond the head that depends on the number of
 
     Classes. yolov12#159, ultralytics#7356: 93 % of the tensors can miss the layers that matter. A change of
     classes costs 6 to 12 tensors on three scales (head), on newer heads up to a tenth; so the early score has
     to be about 0 as well (low), or another run of the same data transferred more and scored more. max_share: of
-    the tensors.
+    the tensors. learned: a model whose class branch alone is new (36 tensors of YOLOv8n, 51 of YOLO11n and YOLO12n, 102 of
+    YOLOv10n: its width depends on the number of classes) and that reached so many times `low` later on had its weights.
     """
     if log is None and peers is None:
         return Skip("no_evidence", {"missing": "log, peers"})
@@ -143,6 +149,9 @@ def partial_transfer(
     first = next((e.metrics[n] for e in log.epochs[:1] for n in _SCORES if n in e.metrics), None)
     if got / all_ > max_share or all_ - got <= head or first is None or first > low or log.epochs[0].epoch > 1:
         return None
+    scores = [e.metrics[n] for e in log.epochs for n in _SCORES if n in e.metrics]
+    if all_ - got in _CLASS_BRANCH and max(scores) > learned * low:
+        return None  # the branch of other classes, and a small data set that took its time
     return Hit(
         values={"got": got, "of": all_, "missing": all_ - got, "score": first},
         fixes=(Fix("pt"), Fix("same_release")),

@@ -9,6 +9,8 @@ from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import accumulated, from_scratch, pretrained
+from diag.stats import finite, mean
+from diag.stats import noise as noise_of
 
 _STOPPED = (
     "train.incomplete",
@@ -64,16 +66,19 @@ def undertrained(
         return None  # it was still improving because an error ended it: more epochs are no advice
     fifth = max(2, round(curves.rows / 5))
     noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth) if curves.best > 0 else math.inf
-    late = curves.best_at >= best_after * curves.rows
-    if not late or curves.gain < max(min_gain, noise) or curves.val_gain < 0:
+    # A head that learns later (keypoints, masks) may still rise when the boxes are found.
+    head = head_gain(curves, best_after=best_after, noise_factor=noise_factor) if curves.rows <= short_epochs else 0.0
+    late = curves.best_at >= min(best_after * curves.rows, curves.rows - 1) or head > 0
+    gain = max(curves.gain, head)
+    if not late or gain < max(min_gain, noise) or curves.val_gain < 0:
         return None
-    strong = curves.gain >= medium_gain or (curves.rows <= short_epochs and curves.gain >= short_gain)
+    strong = gain >= medium_gain or (curves.rows <= short_epochs and gain >= short_gain)
     fixes = [Fix("more_epochs", {"epochs": planned * 3 if strong else planned * 2})]
     if from_scratch(args):
         fixes.append(Fix("pretrained", pretrained(args)))
     return Hit(
         values={
-            "gain": curves.gain,
+            "gain": gain,
             "best": curves.best,
             "epoch": curves.epoch(curves.best_at),
             "epochs": curves.rows,
@@ -82,9 +87,28 @@ def undertrained(
         },
         fixes=tuple(fixes),
         evidence=(Source(curves.file, curves.line(curves.best_at)),),
-        confidence=Confidence.HIGH if curves.gain >= 2 * min_gain else Confidence.MEDIUM,
+        confidence=Confidence.HIGH if gain >= 2 * min_gain else Confidence.MEDIUM,
         severity=Severity.INFO if _all_found(curves, all_found) else Severity.MEDIUM if strong else Severity.LOW,
     )
+
+
+def head_gain(curves: Curves, *, best_after: float = 0.9, noise_factor: float = 2.0) -> float:
+    """What the last fifth brought to the mAP50-95 of masks or keypoints, as a share of its best.
+
+    0 within its noise, and where its best lies before the last tenth.
+    """
+    gains = [0.0]
+    fifth = max(2, round(curves.rows / 5))
+    for name, values in curves.columns.items():
+        if not name.startswith("metrics/mAP50-95(") or name.endswith("(B)") or len(values) <= 2 * fifth:
+            continue
+        best = max(finite(values), default=0.0)
+        change = mean(values[-fifth:]) - mean(values[-2 * fifth : -fifth])
+        if best not in values[-max(2, round((1 - best_after) * len(values))) :]:
+            continue
+        if best > 0 and change > noise_factor * noise_of(values[-max(5, len(values) // 3) :]) / math.sqrt(fifth):
+            gains.append(change / best)
+    return max(gains)
 
 
 def _all_found(curves: Curves, score: float) -> bool:

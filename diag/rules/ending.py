@@ -8,6 +8,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
+from diag.rules.curves import head_gain
 from diag.rules.facts import sources
 
 _CAUSES = (
@@ -184,7 +185,8 @@ def converged(
     if planned is not None and curves.rows < planned and not said and not stopped_early(curves, args):
         return None
     limit = short_gain if curves.rows <= short_epochs else max_gain
-    if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:
+    gain = max(curves.gain, head_gain(curves)) if curves.rows <= short_epochs else curves.gain
+    if curves.drop > max(max_drop, curves.drop_noise) or gain >= limit or curves.last < min_score:
         return None
     if curves.val_rise > max_val_rise or curves.noise / curves.best >= max_noise:
         return None

@@ -46,10 +46,10 @@ def val_gap(
         return Skip("too_few_updates", {"have": round(done), "need": min_steps})
     if curves.best < min_score:
         return None
-    now = curves.val_last / curves.train_last
-    start = mean(curves.val_sum[: curves.window])
-    fall = 1 - curves.val_last / start if start > 0 else math.nan
-    if now < ratio or not fall <= max_val_fall or not curves.train_fall >= train_fall or curves.last >= max_score:
+    val_last, start, train_last = _without_objectness(curves)
+    now = val_last / train_last if train_last > 0 else math.nan
+    fall = 1 - val_last / start if start > 0 else math.nan
+    if not now >= ratio or not fall <= max_val_fall or not curves.train_fall >= train_fall or curves.last >= max_score:
         return None
     return Hit(
         values={
@@ -63,6 +63,20 @@ def val_gap(
         evidence=(Source(curves.file, curves.line(curves.rows)),),
         severity=Severity.HIGH if now >= high_ratio else None,
     )
+
+
+def _without_objectness(curves: Curves) -> tuple[float, float, float]:
+    """The validation loss at the end and at the start and the training loss at the end, without objectness.
+
+    YOLOv7 trains with another assigner than it validates with, and objectness of v5 and v7 becomes overconfident (its
+    validation loss rises) while the score goes on rising.
+    """
+    if len(curves.val) < 2 or "obj_loss" not in curves.val or "obj_loss" not in curves.train:
+        return curves.val_last, mean(curves.val_sum[: curves.window]), curves.train_last
+    ends = [mean(v[-curves.window :]) for n, v in curves.val.items() if n != "obj_loss"]
+    starts = [mean(v[: curves.window]) for n, v in curves.val.items() if n != "obj_loss"]
+    train = [mean(v[-curves.window :]) for n, v in curves.train.items() if n != "obj_loss"]
+    return sum(ends), sum(starts), sum(train)
 
 
 @rule(

@@ -6,6 +6,7 @@ from diag.model.curves import Curves
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
+from diag.rules.facts import own_weights
 from diag.stats import finite, mean
 
 _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.collapse", "train.incomplete")
@@ -138,8 +139,11 @@ def leak(
     """The score is perfect from the first epochs on: the same images are probably in train and val.
 
     perfect: in each of the first rows and to the end. No training reaches that in one epoch on images it has
-    not seen, unless the task is trivial; a look at both folders settles it.
+    not seen, unless the task is trivial; a look at both folders settles it. Weights of an own run (best.pt, last.pt) may
+    have learned the task before: then a perfect start says nothing.
     """
+    if own_weights(args):
+        return Skip("own_weights")
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     scores = finite(curves.score)
