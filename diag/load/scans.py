@@ -6,7 +6,7 @@ from diag.load.bars import bar
 from diag.model.foreign import Scan
 
 _SCAN = re.compile(r"^(?:(\w+): ?)?\W{0,12}Scanning\s+(.*?)(?:\.\.\.|: )\s*(.*)", re.I)
-_SCAN_NEW = re.compile(r"(\d+) images, (\d+) backgrounds?, (\d+) corrupt", re.I)
+_SCAN_NEW = re.compile(r"(\d+) images(?:, (\d+) backgrounds?)?, (\d+) corrupt", re.I)
 _SCAN_OLD = re.compile(r"(\d+) found, (\d+) missing, (\d+) empty, (\d+) corrupt", re.I)
 
 
@@ -20,7 +20,7 @@ def scan(number: int, line: str, file: str) -> Scan | None:
     done, seconds = (drawn.done, drawn.seconds) if drawn else (None, None)
     path = re.sub(r"'? (?:for )?images and labels", "", path).strip(" '\"")
     if new := _SCAN_NEW.search(line):
-        labelled, background, corrupt = map(int, new.groups())
+        labelled, background, corrupt = (int(n or 0) for n in new.groups())
         counts: tuple[int, int, int | None, int, int] = (
             total or labelled + background, labelled, None, background, corrupt,
         )  # fmt: skip

@@ -57,7 +57,6 @@ class LogParser:
         self.scans: dict[tuple[str, str], Scan] = {}
         self.caches: dict[str, ImageCache] = {}
         self.transferred: dict[tuple[int, int], None] = {}
-        self.versions: dict[str, None] = {}
         self.facts: dict[str, Any] = {}
         self.args: dict[str, Any] = {}
         self.autobatch: list[float] = []
@@ -254,9 +253,8 @@ class LogParser:
 
     def _banner(self, version: str, facts: dict[str, Any]) -> None:
         """The banner before a training counts; the one of the validation after it says nothing new."""
-        if version:
-            self.versions[version] = None
-        if self.runs[-1]:
+        facts = facts | ({"version": version} if version else {})
+        if self.runs[-1] or self.open is not None:
             self.next_facts = facts
         elif facts:
             self.run_facts[-1] = facts
@@ -267,6 +265,9 @@ class LogParser:
         runs = [run for run in self.runs if run]
         judged = max(reversed(range(len(self.runs))), key=lambda i: len(self.runs[i]))
         rows = self.runs[judged]
+        # A banner that another one followed before a training began is that of another program (notebooks, terminals).
+        used = dict.fromkeys(f["version"] for f in (*self.run_facts, self.next_facts) if "version" in f)
+        machine = {k: v for k, v in self.run_facts[judged].items() if k != "version"}
         complete = bool(rows) and rows[-1].epoch + (rows[0].epoch == 0) >= rows[-1].planned > 0
         ended = self.run_ends[judged] or ("completed" if complete else "")
         if not ended and (len(runs) < 2 or judged == len(self.runs) - 1):
@@ -280,14 +281,14 @@ class LogParser:
             scans=tuple(self.scans.values()),
             caches=tuple(self.caches.values()),
             transferred=tuple(self.transferred),
-            versions=tuple(self.versions),
+            versions=tuple(used),
             args=self.run_args[judged],
             autobatch_gib=tuple(self.autobatch),
             runs=max(len(runs), self.started),
             lines=lines,
             class_instances=self.classes,
             ended=ended,
-            **(self.run_facts[judged] | self.facts),
+            **(machine | self.facts),
         )
 
 

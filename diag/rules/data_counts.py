@@ -98,8 +98,8 @@ def val_small_by_others(
             return None
         values = {"case": "classes", "classes": single, "of": len(counts)}
         return Hit(values=values, fixes=(Fix("larger_split"),), evidence=(Source(table.file),))
-    if curves is not None and (small := _few_classified(curves, min_instances)):
-        return small
+    if curves is not None and "accuracy" in curves.metric:
+        return _few_classified(log, curves, min_instances) or Skip("no_evidence", {"missing": "dataset"})
     recall = next((v for n, v in curves.columns.items() if n.startswith("metrics/recall")), ()) if curves else ()
     if curves is None or len(recall) < 30 or not curves.best > 0.1:
         return Skip("no_evidence", {"missing": "dataset, log, tables"})
@@ -116,17 +116,23 @@ def val_small_by_others(
     )
 
 
-def _few_classified(curves: Curves, min_images: int, *, least: int = 5, rounding: float = 6e-6) -> Hit | None:
-    """The images of a classification's validation split by its top-1, of which every value is a multiple of 1/images.
+def _few_classified(
+    log: TrainLog | None, curves: Curves, min_images: int, *, least: int = 5, rounding: float = 6e-6
+) -> Hit | None:
+    """The images of a classification's validation split: those scanned, or by its top-1, a multiple of 1/images.
 
     The smallest number of images that all values (rounded to five digits) fit. By chance one value fits some number below
     50 in 1 of 80 cases, two different ones in 1 of 6000; so two are asked for.
     """
+    scan = next((s for s in reversed(log.scans) if s.split == "val" and s.total), None) if log else None
     values = {v for v in curves.columns.get("metrics/accuracy_top1", ()) if 0 < v < 1}
-    if len(values) < 2 or curves.rows < least:
-        return None
-    fits = (n for n in range(2, min_images) if all(abs(v - round(v * n) / n) <= rounding for v in values))
-    images = next(fits, None)
+    if scan is not None:
+        images: int | None = scan.total if scan.total < min_images else None
+    elif len(values) < 2 or curves.rows < least or (log is not None and curves.file == log.file):
+        return None  # a console prints three digits, which fit anything
+    else:
+        fits = (n for n in range(2, min_images) if all(abs(v - round(v * n) / n) <= rounding for v in values))
+        images = next(fits, None)
     if images is None:
         return None
     return Hit(
