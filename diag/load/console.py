@@ -16,6 +16,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*\s*\|?\s*(?:[A-Z]+\s*\|\s*\S+\s*\|\s*)?")
 _ANSI_BYTES = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _DIGITS = b"0123456789.-"
+_FRAME = re.compile(rb'\s{1,12}File "[^"\n]{1,500}", line \d+')
 _MAX_MEMO = 100_000
 _MAX_TEXT = 300
 _MAX_PER_KIND = 20
@@ -121,7 +122,7 @@ class LogReader:
         twin._parser = self._parser.fork()
         twin._lamp = _KnownLines(twin._parser)
         twin._lamp.found, twin._lamp.counts = list(self._lamp.found), dict(self._lamp.counts)
-        twin._lamp.gates = self._lamp.gates
+        twin._lamp.gates, twin._lamp.frame = self._lamp.gates, self._lamp.frame
         twin._pending, twin._pending_at, twin._key = self._pending, self._pending_at, self._key
         return twin
 
@@ -145,8 +146,12 @@ class _KnownLines:
         self.counts: dict[str, int] = {}
         self.gates = GATES
         self.memo: dict[bytes, tuple[tuple[str, ...], bool]] = {}
+        self.frame = False
 
     def line(self, number: int, part: bytes) -> None:
+        framed, self.frame = self.frame, b'", line ' in part and _FRAME.match(part) is not None
+        if framed and part[:4] == b"    ":
+            return  # a traceback quotes the source: the messages in it were not said
         low = part[:_MAX_LINE].lower()
         if b"\x1b" in low:
             low = _ANSI_BYTES.sub(b"", low)

@@ -270,7 +270,7 @@ class LogParser:
         machine = {k: v for k, v in self.run_facts[judged].items() if k != "version"}
         complete = bool(rows) and rows[-1].epoch + (rows[0].epoch == 0) >= rows[-1].planned > 0
         ended = self.run_ends[judged] or ("completed" if complete else "")
-        if not ended and (len(runs) < 2 or judged == len(self.runs) - 1):
+        if not ended and not any(self.run_ends):
             ended = "early_stop" if "early_stop" in kinds else "completed" if "completed" in kinds else ""
         failed = kinds & {"gpu_oom", "error", "killed", "ram_oom", "shm_small", "disk_full", "traceback"}
         ended = ended or ("error" if failed else "interrupted" if "interrupted" in kinds else "cut" if rows else "")

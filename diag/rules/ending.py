@@ -10,6 +10,8 @@ from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.curves import head_gain
 from diag.rules.facts import sources
+from diag.stats import finite
+from diag.stats import noise as noise_of
 
 _CAUSES = (
     "mem.gpu_oom",
@@ -51,9 +53,15 @@ def patience_too_short(
         return False
     lrs = [v for v in curves.lr if math.isfinite(v)]
     left = lrs[-1] / max(lrs) if lrs and max(lrs) > 0 else 0.0
-    noisy = curves.best > 0 and curves.noise / curves.best >= noise
-    rising = curves.gain >= gain or curves.val_gain >= gain
+    noisy = curves.best > 0 and max(curves.noise / curves.best, *_head_noise(curves)) >= noise
+    rising = max(curves.gain, head_gain(curves)) >= gain or curves.val_gain >= gain
     return patience <= max_patience and left >= lr_left and (rising or noisy)
+
+
+def _head_noise(curves: Curves) -> list[float]:
+    """Noise of the mAP50-95 of masks and keypoints as a share of its best: they count in the fitness, too."""
+    columns = [v for n, v in curves.columns.items() if n.startswith("metrics/mAP50-95(") and not n.endswith("(B)")]
+    return [0.0] + [noise_of(v[-max(5, len(v) // 3) :]) / max(finite(v)) for v in columns if max(finite(v), default=0) > 0]
 
 
 def planned_epochs(args: TrainArgs | None) -> int | None:
