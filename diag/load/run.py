@@ -30,8 +30,8 @@ T = TypeVar("T")
 _MAX_RUNS = 50
 ACCEPTED = (
     "a run folder of diag (run.json, trace/), an Ultralytics run folder (results.csv, args.yaml), "
-    "a results.csv, a train.log, a console.log or a notebook with its outputs, a folder of `run_*` folders, a zip or tar of one, "
-    "or - for standard input"
+    "a results.csv, a train.log, a console.log or a notebook with its outputs, a folder of `run_*` folders, "
+    "a zip or tar of one, or - for standard input"
 )
 
 

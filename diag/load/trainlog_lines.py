@@ -225,7 +225,14 @@ class LogParser:
                 )
         elif found := _TRANSFER.search(line):
             self.transferred[int(found[1]), int(found[2])] = None
-        elif found := _START.search(line):
+        elif found := _OPT.search(line):
+            self.facts |= {"optimizer": found[1], "optimizer_lr": _float(found[2])}
+        else:
+            self._course(line)
+
+    def _course(self, line: str) -> None:
+        """Where a training begins and how it ends."""
+        if found := _START.search(line):
             self._close()
             self.started += 1
             self.planned, self.headed = int(found[1]) if len(found[1]) < 7 else 0, False
@@ -239,8 +246,6 @@ class LogParser:
                 self.args = self.run_args[-1] = {}
             self.args |= words
             self.facts |= {"windows": True} if "engine\\trainer" in line else {}
-        elif found := _OPT.search(line):
-            self.facts |= {"optimizer": found[1], "optimizer_lr": _float(found[2])}
         elif found := _DONE.search(line):
             self.facts["hours"] = _float(found[2])
             self._close()

@@ -150,7 +150,14 @@ def coord_oob(
     """
     if dataset is None:
         said = ignored(console, r"non-normalized|out of bounds coord|negative label|bounds coordinate labels")
-        return told_rows(labels, labels.coord_oob if labels else 0, r"outside 0\.\.1", said, console, rare=left_out_few(log, few_images))
+        return told_rows(
+            labels,
+            labels.coord_oob if labels else 0,
+            r"outside 0\.\.1",
+            said,
+            console,
+            rare=left_out_few(log, few_images),
+        )
     return audit_rows(dataset, "coord_oob", lambda s: s.coord_oob, ("outside 0..1",), few=few)
 
 

@@ -33,9 +33,7 @@ def corrupt_images(console: Console, log: TrainLog | None, *, few_images: float 
         values={"count": len(said)},
         fixes=(Fix("replace"),),
         evidence=said[:3],
-        severity=Severity.MEDIUM
-        if all("restored" in s.text for s in said) or left_out_few(log, few_images)
-        else None,
+        severity=Severity.MEDIUM if all("restored" in s.text for s in said) or left_out_few(log, few_images) else None,
     )
 
 

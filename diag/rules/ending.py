@@ -61,7 +61,8 @@ def patience_too_short(
 def _head_noise(curves: Curves) -> list[float]:
     """Noise of the mAP50-95 of masks and keypoints as a share of its best: they count in the fitness, too."""
     columns = [v for n, v in curves.columns.items() if n.startswith("metrics/mAP50-95(") and not n.endswith("(B)")]
-    return [0.0] + [noise_of(v[-max(5, len(v) // 3) :]) / max(finite(v)) for v in columns if max(finite(v), default=0) > 0]
+    found = [(v, max(finite(v), default=0.0)) for v in columns]
+    return [0.0, *(noise_of(v[-max(5, len(v) // 3) :]) / best for v, best in found if best > 0)]
 
 
 def planned_epochs(args: TrainArgs | None) -> int | None:

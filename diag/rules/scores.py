@@ -139,8 +139,8 @@ def leak(
     """The score is perfect from the first epochs on: the same images are probably in train and val.
 
     perfect: in each of the first rows and to the end. No training reaches that in one epoch on images it has
-    not seen, unless the task is trivial; a look at both folders settles it. Weights of an own run (best.pt, last.pt) may
-    have learned the task before: then a perfect start says nothing.
+    not seen, unless the task is trivial; a look at both folders settles it. Weights of an own run (best.pt, last.pt)
+    may have learned the task before: then a perfect start says nothing.
     """
     if own_weights(args):
         return Skip("own_weights")

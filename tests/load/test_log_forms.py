@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (real layouts have long lines)
 """Console logs as collectors, schedulers and repositories leave them: prefixes, one stream, other heads and banners."""
 
 import pytest

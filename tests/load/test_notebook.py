@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (real layouts have long lines)
 """Notebooks: the cells that train count, with the lines of the file; what is none says so."""
 
 import io
@@ -52,7 +53,10 @@ def stream(texts: list[str] | str, name: str = "stdout") -> dict[str, Any]:
 
 
 def failed(name: str, value: str) -> dict[str, Any]:
-    trace = [f"\x1b[0;31m{name}\x1b[0m   Traceback (most recent call last)", '   12 raise X("CUDA out of memory. Tried")']
+    trace = [
+        f"\x1b[0;31m{name}\x1b[0m   Traceback (most recent call last)",
+        '   12 raise X("CUDA out of memory. Tried")',
+    ]
     return {"output_type": "error", "ename": name, "evalue": value, "traceback": trace}
 
 
@@ -93,7 +97,9 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["!yolo task=detect mode=train data=d.yaml", "model.train()", "!python train.py"])
 def test_an_error_of_the_training_cell_counts(tmp_path: Path, source: str) -> None:
-    path = write(tmp_path / "a.ipynb", cell(source, failed("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2 MiB")))
+    path = write(
+        tmp_path / "a.ipynb", cell(source, failed("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2 MiB"))
+    )
     evidence = load_run(path)
     assert evidence.console is not None and evidence.console.of("gpu_oom")
 
@@ -118,7 +124,10 @@ def test_quoted_source_of_a_traceback_is_no_message(tmp_path: Path) -> None:
 
 
 def test_a_notebook_without_training_is_read_as_it_is(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.ipynb", cell("model.val()", failed("OutOfMemoryError", "CUDA out of memory. Tried to allocate 9 GiB")))
+    path = write(
+        tmp_path / "a.ipynb",
+        cell("model.val()", failed("OutOfMemoryError", "CUDA out of memory. Tried to allocate 9 GiB")),
+    )
     evidence = load_run(path)
     assert evidence.console is not None and evidence.console.of("gpu_oom")
 
@@ -199,11 +208,15 @@ def test_in_an_archive_in_a_folder_and_on_standard_input(tmp_path: Path) -> None
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(
-        st.sampled_from(["cells", "outputs", "text", "output_type", "source", "ename", "evalue", "worksheets", "x"]),
-        inner | st.sampled_from(["stream", "error", "code"]),
-        max_size=5,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["cells", "outputs", "text", "output_type", "source", "ename", "evalue", "worksheets", "x"]
+            ),
+            inner | st.sampled_from(["stream", "error", "code"]),
+            max_size=5,
+        )
     ),
     max_leaves=30,
 )
