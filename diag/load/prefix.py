@@ -28,7 +28,12 @@ def sniff(head: bytes, *, least: int = 5, share: float = 0.3) -> re.Pattern[byte
     return None
 
 
-def strip(prefix: re.Pattern[bytes] | None, line: bytes) -> bytes:
+def strip(prefix: re.Pattern[bytes], line: bytes) -> bytes:
     """The line without the prefix."""
-    found = prefix.match(line) if prefix else None
+    found = prefix.match(line)
     return line[found.end() :] if found else line
+
+
+def strip_all(prefix: re.Pattern[bytes], block: bytes) -> bytes:
+    """All lines without the prefix."""
+    return b"\n".join(strip(prefix, line) for line in block.split(b"\n"))

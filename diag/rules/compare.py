@@ -114,7 +114,8 @@ def partial_transfer(
     classes costs 6 to 12 tensors on three scales (head), on newer heads up to a tenth; so the early score has
     to be about 0 as well (low), or another run of the same data transferred more and scored more. max_share: of
     the tensors. learned: a model whose class branch alone is new (36 tensors of YOLOv8n, 51 of YOLO11n and YOLO12n, 102
-    of YOLOv10n: its width depends on the number of classes) and that reached so many times `low` later on had its weights.
+    of YOLOv10n: its width depends on the number of classes) and that reached so many times `low` later on had its
+    weights.
     """
     if log is None and peers is None:
         return Skip("no_evidence", {"missing": "log, peers"})

@@ -70,7 +70,7 @@ def lr0_ignored_log(
     high_factor: as for train.lr0_ignored; without the chosen rate it is medium.
     """
     said = sources(console, ("optimizer_auto",), limit=1)
-    found = re.search(r"ignoring \W{0,2}(?:lr0?)=([\d.]+(?:e-?\d+)?)", said[0].text) if said else None
+    found = re.search(r"ignoring \W{0,2}(?:lr0?)=(\d*\.?\d+(?:e-?\d+)?)", said[0].text) if said else None
     lr0 = float(found[1].rstrip(".") or 0) if found else 0.0
     if not lr0 or lr0 == DEFAULT_LR0:
         return None

@@ -52,7 +52,8 @@ def test_a_message_of_several_lines_has_one_prefix() -> None:
 def test_few_such_lines_are_no_prefix() -> None:
     head = "\n".join([*rows(20, 19), "api-1  | started", "api-1  | ready"]).encode()
     assert sniff(head) is None
-    assert strip(None, b"api-1  | ready") == b"api-1  | ready"
+    prefix = sniff(("api-1  | x\n" * 9).encode())
+    assert prefix is not None and strip(prefix, b"ready") == b"ready"
 
 
 @pytest.mark.parametrize("epochs", [1, 4])
