@@ -46,9 +46,10 @@ def val_gap(
         return Skip("too_few_updates", {"have": round(done), "need": min_steps})
     if curves.best < min_score:
         return None
-    val_last, start, train_last = _without_objectness(curves)
-    now = val_last / train_last if train_last > 0 else math.nan
-    fall = 1 - val_last / start if start > 0 else math.nan
+    start = mean(curves.val_sum[: curves.window])
+    now, fall = _without_objectness(
+        curves, curves.val_last / curves.train_last, 1 - curves.val_last / start if start > 0 else math.nan
+    )
     if not now >= ratio or not fall <= max_val_fall or not curves.train_fall >= train_fall or curves.last >= max_score:
         return None
     return Hit(
@@ -65,18 +66,20 @@ def val_gap(
     )
 
 
-def _without_objectness(curves: Curves) -> tuple[float, float, float]:
-    """The validation loss at the end and at the start and the training loss at the end, without objectness.
+def _without_objectness(curves: Curves, now: float, fall: float) -> tuple[float, float]:
+    """Ratio and fall of the validation loss, or those without objectness where these are milder.
 
     YOLOv7 trains with another assigner than it validates with, and objectness of v5 and v7 becomes overconfident (its
     validation loss rises) while the score goes on rising.
     """
     if len(curves.val) < 2 or "obj_loss" not in curves.val or "obj_loss" not in curves.train:
-        return curves.val_last, mean(curves.val_sum[: curves.window]), curves.train_last
-    ends = [mean(v[-curves.window :]) for n, v in curves.val.items() if n != "obj_loss"]
-    starts = [mean(v[: curves.window]) for n, v in curves.val.items() if n != "obj_loss"]
-    train = [mean(v[-curves.window :]) for n, v in curves.train.items() if n != "obj_loss"]
-    return sum(ends), sum(starts), sum(train)
+        return now, fall
+    rest = {n: v for n, v in curves.val.items() if n != "obj_loss"}
+    end, start = (sum(mean(v[part]) for v in rest.values()) for part in (slice(-curves.window, None), slice(curves.window)))
+    train = sum(mean(v[-curves.window :]) for n, v in curves.train.items() if n != "obj_loss")
+    if not (end > 0 and start > 0 and train > 0):
+        return now, fall
+    return min(now, end / train), max(fall, 1 - end / start)
 
 
 @rule(
