@@ -79,6 +79,7 @@ def undertrained(
         fixes.append(Fix("pretrained", pretrained(args)))
     return Hit(
         values={
+            "case": None if curves.val_gain > 0 else "score",  # a console shows no validation loss
             "gain": gain,
             "best": curves.best,
             "epoch": curves.epoch(curves.best_at),
