@@ -6,6 +6,7 @@ no fault of the training, so only cells that train count, and all cells where no
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from diag.load.read import UnreadableError, read_bytes
 
 SUFFIX = ".ipynb"
-MAX_NOTEBOOK_BYTES = 256 * 1024 * 1024
+MAX_NOTEBOOK_BYTES = 128 * 1024 * 1024
 _TRAINS = re.compile(
     r"^\W{0,12}Epoch\s+gpu_mem\b|Starting training for \d+ epochs|\d+ epochs completed in"
     r"|^\W{0,12}\d+/\d+\s+\d+(?:\.\d+)?[GM]\s+\d",
@@ -25,6 +26,7 @@ _LAUNCHES = re.compile(
 )
 """A cell whose source starts a training: its output may be nothing but an error."""
 _MAX_TEXT = 64 * 1024 * 1024
+_MAX_LINE = 10_000
 
 
 def is_notebook(path: Path) -> bool:
@@ -129,17 +131,27 @@ class _Places:
     """In which line of the file a text of the notebook stands. Texts must be asked for in their order."""
 
     def __init__(self, data: bytes) -> None:
-        self._lines = data.split(b"\n")
         self._next = 0
+        self._texts: dict[bytes, list[int]] = {}
+        self._errors: list[tuple[int, bytes]] = []
+        for number, raw in enumerate(data.split(b"\n")):
+            line = raw.strip().rstrip(b",")
+            if line[:1] == b'"' and len(line) <= _MAX_LINE:
+                self._texts.setdefault(line, []).append(number)
+                if line.startswith(b'"evalue"'):
+                    self._errors.append((number, line))
 
-    def of(self, text: str, *, most: int = 5000) -> int:
-        """The line, or that of the text before where it is not found among the next ones."""
-        if len(text) > 10_000:
-            return self._next + 1
-        wanted = {json.dumps(text, ensure_ascii=a).encode("utf-8", "replace") for a in (True, False)}
-        for i in range(self._next, min(len(self._lines), self._next + most)):
-            line = self._lines[i].strip().rstrip(b",")
-            if line in wanted or (b'"evalue"' in line and text[-60:-1] and text[-60:-1].encode() in line):
-                self._next = i
-                return i + 1
+    def of(self, text: str) -> int:
+        """The line, or that of the text before where it is not found (a notebook written in one line, or by another tool)."""
+        found = None
+        for ascii_only in (True, False):
+            places = self._texts.get(json.dumps(text, ensure_ascii=ascii_only).encode("utf-8", "replace"), [])
+            at = bisect_left(places, self._next)
+            found = places[at] if found is None and at < len(places) else found
+        if found is None:
+            at = bisect_left(self._errors, (self._next, b""))
+            end = json.dumps(text[-61:-1])[1:-1].encode()
+            if end and at < len(self._errors) and end in self._errors[at][1]:
+                found = self._errors[at][0]
+        self._next = self._next if found is None else found
         return self._next + 1

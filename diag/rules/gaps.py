@@ -75,7 +75,8 @@ def _without_objectness(curves: Curves, now: float, fall: float) -> tuple[float,
     if len(curves.val) < 2 or "obj_loss" not in curves.val or "obj_loss" not in curves.train:
         return now, fall
     rest = {n: v for n, v in curves.val.items() if n != "obj_loss"}
-    end, start = (sum(mean(v[part]) for v in rest.values()) for part in (slice(-curves.window, None), slice(curves.window)))
+    end = sum(mean(v[-curves.window :]) for v in rest.values())
+    start = sum(mean(v[: curves.window]) for v in rest.values())
     train = sum(mean(v[-curves.window :]) for n, v in curves.train.items() if n != "obj_loss")
     if not (end > 0 and start > 0 and train > 0):
         return now, fall

@@ -232,3 +232,16 @@ def test_no_json_breaks_it(tmp_path_factory: pytest.TempPathFactory, made: Any) 
             assert number > 0 and isinstance(line, bytes)
     except UnreadableError:
         pass
+
+
+def test_a_repeated_text_has_the_line_of_each_time(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.ipynb",
+        cell("x.train()", stream(["same\n", "other\n", "same\n"]), failed("ValueError", "no é such thing")),
+    )
+    lines = path.read_text(encoding="utf-8").split("\n")
+    made = list(read_notebook(path))
+    assert [line for _, line in made[:3]] == [b"same", b"other", b"same"]
+    assert [lines[n - 1].strip().rstrip(",") for n, _ in made[:3]] == ['"same\\n"', '"other\\n"', '"same\\n"']
+    assert made[0][0] < made[1][0] < made[2][0]
+    assert "evalue" in lines[made[-1][0] - 1] or "text" not in lines[made[-1][0] - 1]

@@ -4,7 +4,9 @@ import csv
 
 from diag import settings
 
-COLUMNS = "repository commit path kind primary other_findings ambiguous sample reading".split()
+COLUMNS = [
+    "repository", "commit", "path", "kind", "primary", "other_findings", "ambiguous", "sample", "reading",
+]  # fmt: skip
 SEVERITIES = {"info", "low", "medium", "high", "critical"}
 
 
