@@ -16,6 +16,7 @@ from diag.load.labels import MAX_FILES, parse_data_yaml, parse_labels
 from diag.load.notes import MAX_NOTE_BYTES, parse_notes
 from diag.load.read import UnreadableError, read_text
 from diag.load.results import parse_results
+from diag.load.streams import joined as both_streams
 from diag.load.tables import parse_results_txt, parse_table, phase_ledger, phase_steps, phases
 from diag.load.trainlog import parse_trainlog
 from diag.load.words import scalar
@@ -204,7 +205,8 @@ def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Con
         joined = replace(joined, lines=lines)
     versions = dict.fromkeys(v for _, t in kept for v in t.versions)
     scans = tuple(s for _, t in [(main, log), *others] for s in t.scans)
-    return joined, replace(log, scans=scans, versions=tuple(versions))
+    rows = next((made for _, t in others if (made := both_streams(log.epochs, t.epochs))), log.epochs)
+    return joined, replace(log, scans=scans, versions=tuple(versions), epochs=rows)
 
 
 def _note_kinds(console: Console | None, texts: list[tuple[str, str]]) -> Console | None:

@@ -9,6 +9,7 @@ from diag.load.banner import banner
 from diag.load.bars import Bar, bar
 from diag.load.read import bounded
 from diag.load.scans import scan
+from diag.load.streams import joined
 from diag.load.words import arguments
 from diag.model.foreign import ImageCache, LogEpoch, Scan, TrainLog
 
@@ -297,7 +298,7 @@ class LogParser:
         ended = ended or ("error" if failed else "interrupted" if "interrupted" in kinds else "cut" if rows else "")
         return TrainLog(
             file=self.file,
-            epochs=tuple(rows),
+            epochs=next((made for run in runs if (made := joined(rows, run))), tuple(rows)),
             parts=tuple(self.parts),
             scans=tuple(self.scans.values()),
             caches=tuple(self.caches.values()),

@@ -1,11 +1,14 @@
 # ruff: noqa: E501  (real layouts have long lines)
 """Console logs as collectors, schedulers and repositories leave them: prefixes, one stream, other heads and banners."""
 
+from pathlib import Path
+
 import pytest
 
 from diag.load.console import parse_log
 from diag.load.foreign import log_epochs
 from diag.load.prefix import sniff, strip
+from diag.load.run import load_run
 from diag.load.scans import scan
 
 HEAD = "      Epoch    GPU_mem   box_loss   obj_loss   cls_loss  Instances       Size"
@@ -156,3 +159,40 @@ def test_source_lines_of_a_traceback_were_not_said() -> None:
     )
     assert not console.of("gpu_oom") and not console.of("interrupted")
     assert console.of("error")
+
+
+def _streams(epochs: int) -> tuple[list[str], list[str]]:
+    head = "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size"
+    out, err = [f"Starting training for {epochs} epochs..."], []
+    for i in range(1, epochs + 1):
+        out += ["", head, f"                   all         64        412        0.5        0.4      0.4{i}      0.2{i}"]
+        err += [
+            f"      {i}/{epochs}      2.5G      1.{9 - i}      2.1      1.2         17        640: 100%|███| 4/4 [00:02<00:00,  1.9it/s]",
+            "                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100%|███| 2/2 [00:01<00:00,  1.9it/s]",
+        ]
+    return out, err
+
+
+def test_two_streams_in_one_file_are_one_training() -> None:
+    out, err = _streams(5)
+    for text in (out + err, err + out):
+        _, log = parse_log("\n".join(text))
+        assert [e.losses["box_loss"] for e in log.epochs] == [1.8, 1.7, 1.6, 1.5, 1.4]
+        assert [e.metrics["metrics/mAP50-95(B)"] for e in log.epochs] == [0.21, 0.22, 0.23, 0.24, 0.25]
+
+
+def test_two_streams_in_two_files_are_one_training(tmp_path: Path) -> None:
+    """A scheduler's job.out and job.err."""
+    out, err = _streams(5)
+    (tmp_path / "job.out").write_text("\n".join(out), encoding="utf-8")
+    (tmp_path / "job.err").write_text("\n".join(err), encoding="utf-8")
+    log = load_run(tmp_path).log
+    assert log is not None and len(log.epochs) == 5
+    assert all(e.losses and e.metrics for e in log.epochs)
+
+
+def test_streams_of_two_trainings_stay_apart() -> None:
+    out, _ = _streams(5)
+    _, err = _streams(9)
+    _, log = parse_log("\n".join(out + err))
+    assert not any(e.losses and e.metrics for e in log.epochs)
