@@ -142,7 +142,7 @@ class _Places:
                     self._errors.append((number, line))
 
     def of(self, text: str) -> int:
-        """The line, or that of the text before where it is not found (a notebook written in one line, or by another tool)."""
+        """The line, or that of the text before where it is not found (a notebook in one line, or of another tool)."""
         found = None
         for ascii_only in (True, False):
             places = self._texts.get(json.dumps(text, ensure_ascii=ascii_only).encode("utf-8", "replace"), [])
