@@ -136,7 +136,7 @@ def _last_ones(curves: Curves) -> tuple[float, float, float]:
     return rise, fell, last
 
 
-@rule("train.overfit", Severity.MEDIUM, explained_by=("data.train_too_small",))
+@rule("train.overfit", Severity.MEDIUM, explained_by=("data.train_too_small", "data.val_too_small"))
 def overfit(
     curves: Curves,
     args: TrainArgs | None,
