@@ -1,11 +1,14 @@
 """console.log -> the lines that say something known, and the training that it tells of. Streamed."""
 
+import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from diag.load.known_lines import KnownLines, lower, plain
+from diag.load.notebook import is_notebook, read_notebook
+from diag.load.prefix import sniff, strip_all
 from diag.load.read import UnreadableError
 from diag.load.trainlog_lines import LogParser
 from diag.model.evidence import Console
@@ -26,6 +29,11 @@ def read_console(path: Path, *, name: str = "console.log") -> Console:
 
 def read_log(path: Path, *, name: str = "console.log") -> tuple[Console, TrainLog]:
     """Known lines and training of a console log of any size, without holding it in memory."""
+    if is_notebook(path):
+        made = list(read_notebook(path))
+        return _parse(
+            blocks(io.BytesIO(b"\n".join(line for _, line in made))), LogReader(name, numbers=[n for n, _ in made])
+        )
     try:
         if not path.is_file():
             raise UnreadableError("not a regular file")
@@ -42,7 +50,7 @@ def read_log(path: Path, *, name: str = "console.log") -> tuple[Console, TrainLo
             if b"\0" in head:
                 raise UnreadableError("binary, not text")
             file.seek(0)
-            return _parse(blocks(file), name)
+            return _parse(blocks(file), LogReader(name, sniff(head)))
     except OSError as error:
         raise UnreadableError(error.strerror or type(error).__name__) from error
 
@@ -54,7 +62,8 @@ def parse_console(text: str, *, name: str = "console.log") -> Console:
 
 def parse_log(text: str, *, name: str = "console.log") -> tuple[Console, TrainLog]:
     """Known lines and training of a log."""
-    return _parse((text.encode("utf-8", "replace"),), name)
+    data = text.encode("utf-8", "replace")
+    return _parse((data,), LogReader(name, sniff(data[:65536])))
 
 
 def blocks(file: IO[bytes]) -> Iterator[bytes]:
@@ -73,18 +82,25 @@ def blocks(file: IO[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _parse(pieces: Iterable[bytes], name: str) -> tuple[Console, TrainLog]:
-    reader = LogReader(name)
+def _parse(pieces: Iterable[bytes], reader: "LogReader") -> tuple[Console, TrainLog]:
     for block in pieces:
         reader.feed(block)
     return reader.finish()
 
 
 class LogReader:
-    """A console log that is taken in piece by piece."""
+    """A console log that is taken in piece by piece.
 
-    def __init__(self, name: str) -> None:
+    `prefix` is what a log collector put before the lines (see `sniff`); `numbers` those of the lines in their file,
+    where they are not counted from one on.
+    """
+
+    def __init__(
+        self, name: str, prefix: re.Pattern[bytes] | None = None, numbers: Sequence[int] | None = None
+    ) -> None:
         self.name = name
+        self._prefix = prefix
+        self._numbers = numbers
         self._ended = 0
         self._rest = False
         self._parser = LogParser(name)
@@ -95,6 +111,8 @@ class LogReader:
         """Take a piece in that ends with a line, or where a bar is drawn again."""
         if b"\r\n" in block:
             block = block.replace(b"\r\n", b"\n")
+        if self._prefix:
+            block = strip_all(self._prefix, block)
         if any(sign in block for sign in _BAR):
             self._lines(block)
         elif self._lamp.silent(block):
@@ -109,7 +127,8 @@ class LogReader:
         self._rest = bool(block) and not block.endswith(b"\n")
 
     def _lines(self, block: bytes) -> None:
-        for number, raw in enumerate(block.split(b"\n"), self._ended + 1):
+        for count, raw in enumerate(block.split(b"\n"), self._ended):
+            number = self._numbers[count] if self._numbers and count < len(self._numbers) else count + 1
             for part in raw.split(b"\r") if b"\r" in raw else (raw,):
                 if _is_bar(part):
                     # A bar that is drawn again says nothing new: only the last one before another line counts.
@@ -130,7 +149,7 @@ class LogReader:
 
     def fork(self) -> "LogReader":
         """A copy that goes its own way: it can be finished while this one goes on."""
-        twin = LogReader(self.name)
+        twin = LogReader(self.name, self._prefix, self._numbers)
         twin._parser = self._parser.fork()
         twin._lamp = self._lamp.fork(twin._parser)
         twin._ended, twin._rest = self._ended, self._rest

@@ -9,6 +9,8 @@ from typing import IO
 
 from diag.load.console import MAX_LOG_BYTES, LogReader, read_log
 from diag.load.counters import CounterReader, read_counters
+from diag.load.notebook import is_notebook
+from diag.load.prefix import sniff
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError
 from diag.load.summary import TraceSummary, summarize
 from diag.model.counters import Counters
@@ -88,13 +90,15 @@ class Follower(Files):
 
     def log(self, path: Path, name: str) -> tuple[Console, TrainLog]:
         """The log so far, with the bar that is being drawn."""
+        if is_notebook(path):
+            return read_log(path, name=name)
         with _opened(path, MAX_LOG_BYTES) as file:
             head = file.read(65536)
             if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head or not head.strip():
                 return read_log(path, name=name)  # UTF-16, or what can't be read
             known = self._logs.get(path)
             if known is None or _replaced(known, file):
-                known = self._logs[path] = _Log(reader=LogReader(name))
+                known = self._logs[path] = _Log(reader=LogReader(name, sniff(head)))
             new = _new_lines(known, file)
             while block := b"".join(islice(new, 500)):
                 known.reader.feed(block)

@@ -16,6 +16,7 @@ from diag.load.labels import MAX_FILES, parse_data_yaml, parse_labels
 from diag.load.notes import MAX_NOTE_BYTES, parse_notes
 from diag.load.read import UnreadableError, read_text
 from diag.load.results import parse_results
+from diag.load.streams import joined as both_streams
 from diag.load.tables import parse_results_txt, parse_table, phase_ledger, phase_steps, phases
 from diag.load.trainlog import parse_trainlog
 from diag.load.words import scalar
@@ -25,7 +26,7 @@ from diag.model.run import Epoch, Epochs, TrainArgs
 
 T = TypeVar("T")
 Read = Callable[[Path, Callable[[Path], T]], T | None]
-_LOGS = {".log", ".out", ".err"}
+_LOGS = {".log", ".out", ".err", ".ipynb"}
 _TEXTS = {".txt", ".json", ".md", ".ini", ".conf", ".cfg", ""}
 _LABEL = re.compile(r"^\s*-?\d+(?:\.0+)?(?:\s+-?\d*\.?\d+(?:[eE][+-]?\d+)?){4,}\s*$")
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:[ =]+(?!--)(\S+))?")
@@ -204,7 +205,8 @@ def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Con
         joined = replace(joined, lines=lines)
     versions = dict.fromkeys(v for _, t in kept for v in t.versions)
     scans = tuple(s for _, t in [(main, log), *others] for s in t.scans)
-    return joined, replace(log, scans=scans, versions=tuple(versions))
+    rows = next((made for _, t in others if (made := both_streams(log.epochs, t.epochs))), log.epochs)
+    return joined, replace(log, scans=scans, versions=tuple(versions), epochs=rows)
 
 
 def _note_kinds(console: Console | None, texts: list[tuple[str, str]]) -> Console | None:
@@ -258,7 +260,9 @@ def log_epochs(log: TrainLog) -> Epochs | None:
     """The epochs of a console log as rows of a results.csv."""
     rows = [e for e in log.epochs if e.losses or e.metrics]
     rows = [e for i, e in enumerate(rows) if i == 0 or e.epoch > rows[i - 1].epoch]
-    if not rows or not rows[0].losses:
+    if any(e.losses for e in rows):
+        rows = [e for e in rows if e.losses]
+    if not rows or not rows[0].planned:  # a result alone is no curve
         return None
     made = tuple(
         Epoch(e.line - 1, float(e.epoch), {**{f"train/{n}": v for n, v in e.losses.items()}, **e.metrics}) for e in rows

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from diag.errors import InputError
+from diag.load.notebook import SUFFIX, looks_like_notebook
 
 MAX_UNPACKED = 1024 * 1024 * 1024
 MAX_MEMBERS = 20_000
@@ -28,6 +29,7 @@ _WANTED = {
     ".json",
     ".jsonl",
     ".md",
+    ".ipynb",
     ".ini",
     ".cfg",
     "",
@@ -84,7 +86,8 @@ def _named(path: Path) -> Path:
     wide = max(map(first.count, (b",", b";", b"\t"))) >= 2
     csv = wide and any(w in head for w in (b"train/", b"metrics/", b"t_s", b"wall_s"))
     jsonl = first.startswith(b'{"k"')
-    return path.rename(path.with_name(f"stdin{'.csv' if csv else '.jsonl' if jsonl else '.log'}"))
+    book = looks_like_notebook(head)
+    return path.rename(path.with_name(f"stdin{'.csv' if csv else '.jsonl' if jsonl else SUFFIX if book else '.log'}"))
 
 
 def _spool(source: IO[bytes], target: Path) -> None:

@@ -7,7 +7,7 @@ import re
 from functools import cache
 
 _PATTERNS = {
-    "banner": r"^(?:\W{0,3})(?:Ultralytics|YOLOv\d).*\b(?:torch|Python)[ -]",
+    "banner": r"^(?:\W{0,3})(?:Ultralytics|YOLOv\d|YOLOR|YOLO\b).*\b(?:torch|Python)[ -]",
     "train_start": r"Starting training for \d+ epochs|^Logging results to ",
     "completed": r"\d+ epochs completed in",
     "early_stop": r"(?:Training stopped|Stopping training) early as no improvement|EarlyStopping: ",

@@ -20,6 +20,7 @@ _SPLIT = bytes(c if (chr(c).isalpha() and c < 128) or c >= 128 or c == ord("^") 
 _PARSER = ""
 _END = -1
 _Gate = tuple[bytes, tuple[str, ...]]
+_FRAME = re.compile(rb'\s{1,12}File "[^"\n]{1,500}", line \d+')
 _MAX_MEMO = 100_000
 _MAX_TEXT = 300
 _MAX_PER_KIND = 20
@@ -37,12 +38,13 @@ class KnownLines:
         self.keys = any_of(key for key, _, _ in self.gates)
         self.quiet: set[bytes] = set()
         self.loud: dict[bytes, tuple[_Gate, ...]] = {}
+        self.frame = False
 
     def fork(self, parser: LogParser) -> "KnownLines":
         """A copy that goes its own way, with a parser of its own."""
         twin = KnownLines(parser)
         twin.found, twin.counts = list(self.found), dict(self.counts)
-        twin.gates, twin.quiet = self.gates, set(self.quiet)
+        twin.gates, twin.quiet, twin.frame = self.gates, set(self.quiet), self.frame
         return twin
 
     def silent(self, block: bytes) -> bool:
@@ -51,7 +53,10 @@ class KnownLines:
         return self.parser.idle(low) and not any(gate in low for gate, _ in self._opened(low))
 
     def line(self, number: int, part: bytes) -> None:
-        """Take one line in."""
+        """Take one line in. What a traceback quotes of the source was not said by the program."""
+        framed, self.frame = self.frame, b'", line ' in part and _FRAME.match(part) is not None
+        if framed and part[:4] == b"    ":
+            return
         low = lower(part)
         wanted = self.parser.wants(low)
         kinds = [kind for gate, opens in self._opened(low) if gate in low for kind in opens]

@@ -13,6 +13,7 @@ from diag.load.curves import curves
 from diag.load.follow import Files
 from diag.load.foreign import add_foreign, assemble, is_run_folder
 from diag.load.inputs import unpacked
+from diag.load.notebook import is_notebook
 from diag.load.notes import captured
 from diag.load.read import MAX_BYTES, UnreadableError, read_bytes, read_text
 from diag.load.results import read_results
@@ -30,8 +31,8 @@ T = TypeVar("T")
 _MAX_RUNS = 50
 ACCEPTED = (
     "a run folder of diag (run.json, trace/), an Ultralytics run folder (results.csv, args.yaml), "
-    "a results.csv, a train.log or a console.log, a folder of `run_*` folders, a zip or tar of one, "
-    "or - for standard input"
+    "a results.csv, a train.log, a console.log or a notebook with its outputs, a folder of `run_*` folders, "
+    "a zip or tar of one, or - for standard input"
 )
 
 
@@ -103,7 +104,8 @@ def _load_file(path: Path, files: Files) -> Evidence:
         evidence = _of_trace(reader.read(path, lambda p: files.trace(p, path.name)))
     else:
         log = reader.read(path, lambda p: files.log(p, path.name))
-        small = path.is_file() and path.stat().st_size < MAX_BYTES
+        # What a notebook's cells printed is a log; its JSON is no text to look for notes or step times in.
+        small = not is_notebook(path) and path.is_file() and path.stat().st_size < MAX_BYTES
         laps = reader.read(path, read_trainlog) or () if small else ()
         table = path.name.startswith("results")  # a results.txt looks like a log without a header
         text = reader.read(path, read_text) if small and log and (table or not log[1].epochs) else None

@@ -5,8 +5,11 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from diag.load.banner import banner
 from diag.load.bars import Bar, bar
 from diag.load.read import bounded
+from diag.load.scans import scan
+from diag.load.streams import joined
 from diag.load.words import arguments
 from diag.model.foreign import ImageCache, LogEpoch, Scan, TrainLog
 
@@ -16,19 +19,14 @@ _EPOCH_BARE = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)
 _ALL = re.compile(rf"(?:^|\s)all((?:\s+{_NUM})+)\s*$", re.I)
 _CLASS_ROW = re.compile(rf"^\s*(\S(?:.{{0,60}}?\S)?)\s+(\d{{1,7}})\s+(\d{{1,8}})((?:\s+{_NUM}){{4,8}})\s*$", re.I)
 _HEAD = re.compile(r"^\W*Epoch\s+gpu_mem\b(.*)", re.I)
-_BANNER = re.compile(r"Ultralytics\s+(?:YOLO\s?v?)?(\d+\.\d[\w.+-]*)|YOLOv?\d*\W{1,6}v?(\d[\w.+-]*)", re.I)
-_CUDA = re.compile(r"CUDA:([\d.,]+) \(([^,()]+(?:\([^)]*\))?[^,()]*), ?(\d+(?:\.\d+)?)Mi?B\)")
-_CARD = re.compile(r"CUDA:\d+ \(")
 _ARGS = re.compile(r"(?:engine[\\/]trainer|train|hyperparameters): (?=[\w-]+=)(.*)")
-_SCAN = re.compile(r"^(?:(\w+): ?)?\W{0,12}Scanning\s+(.*?)(?:\.\.\.|: )\s*(.*)", re.I)
-_SCAN_NEW = re.compile(r"(\d+) images, (\d+) backgrounds?, (\d+) corrupt", re.I)
-_SCAN_OLD = re.compile(r"(\d+) found, (\d+) missing, (\d+) empty, (\d+) corrupt", re.I)
 _CACHE = re.compile(r"Caching images \((\d+(?:\.\d+)?) ?GB ?(\w*)\)", re.I)
 _TRANSFER = re.compile(r"Transferred (\d+)/(\d+) items")
 _OPT = re.compile(r"optimizer:\W*(\w+)\(lr=([\d.eE+-]+)")
 _AUTOBATCH = re.compile(r"^\s*\d{4,}\s+\d*\.?\d+\s+(\d*\.?\d+)\s+\d*\.?\d+\s+\d*\.?\d+\s+\(")
 _START = re.compile(r"Starting training for (\d+) epochs", re.I)
 _DONE = re.compile(r"(\d+) epochs completed in (\d*\.?\d+) hours", re.I)
+_EARLY = re.compile(r"(?:Training stopped|Stopping training) early as no improvement", re.I)
 _CLOCKED = (
     rb"[^\w\n]{0,2}(?:\d{4}-\d\d-\d\d[ t])?(\d\d):(\d\d):(\d\d)\b[^\s|]{0,12}[ \t]*\|?[ \t]*"
     rb"(?:[a-z]+ *\| *[^\s|]+ *\| *)?"
@@ -39,7 +37,7 @@ _WANTED = re.compile(_ROWS)
 _WANTED_LINES = re.compile(rb"^(?:%s)?%s" % (_CLOCKED, _ROWS), re.M)
 WORDS: tuple[bytes, ...] = (
     b"scanning", b"caching", b"transferred", b"starting", b"completed", b"optimizer", b"ultralytics", b"yolo",
-    b"engine", b"weights=", b" all  ", b"hyperparameters", b"out of memory",
+    b"engine", b"weights=", b"early as no", b" all  ", b"hyperparameters", b"out of memory",
 )  # fmt: skip
 """A lower-case line with one of these may be of use to `LogParser.feed`, whatever its numbers are."""
 _NAMES = {"box": "box_loss", "obj": "obj_loss", "cls": "cls_loss", "loss": "loss", "seg": "seg_loss"}
@@ -65,7 +63,6 @@ class LogParser:
         self.scans: dict[tuple[str, str], Scan] = {}
         self.caches: dict[str, ImageCache] = {}
         self.transferred: dict[tuple[int, int], int] = {}
-        self.versions: dict[str, None] = {}
         self.facts: dict[str, Any] = {}
         self.args: dict[str, Any] = {}
         self.args_lines: dict[str, int] = {}
@@ -77,6 +74,13 @@ class LogParser:
         self.started = 0
         self.classes: dict[str, int] = {}
         self.table: dict[str, int] | None = None
+        self.planned = 0
+        self.headed = False
+        self.run_args: list[dict[str, Any]] = [self.args]
+        self.run_lines: list[dict[str, int]] = [self.args_lines]
+        self.run_ends: list[str] = [""]
+        self.run_facts: list[dict[str, Any]] = [{}]
+        self.next_facts: dict[str, Any] = {}
 
     def fork(self) -> "LogParser":
         """A copy that can be finished while this one goes on; rows are never changed in place and are shared."""
@@ -85,6 +89,9 @@ class LogParser:
             if isinstance(value, (list, dict)):
                 setattr(twin, name, copy.copy(value))
         twin.runs = [list(run) for run in self.runs]
+        twin.run_args = [dict(args) for args in self.run_args]
+        twin.run_lines = [dict(lines) for lines in self.run_lines]
+        twin.args, twin.args_lines = twin.run_args[-1], twin.run_lines[-1]
         return twin
 
     def wants(self, low: bytes) -> bool:
@@ -130,6 +137,9 @@ class LogParser:
             self.classes = self.table
             return
         elif found := _HEAD.match(line):
+            if self.open is not None and self.open.metrics:
+                self._close()
+            self.headed = self.open is None
             self.names = tuple(_NAMES.get(n.lower(), n.lower()) for n in found[1].split(":")[0].split())
         elif found := _AUTOBATCH.match(line):
             self.autobatch.append(float(found[1]))
@@ -156,6 +166,7 @@ class LogParser:
         size = values.get("size", values.get("img_size"))
         drawn = bar(line[found.end() :])
         self._close()
+        self.headed = False
         row = LogEpoch(
             epoch=int(found[1]),
             planned=int(found[2]),
@@ -178,6 +189,12 @@ class LogParser:
         if names is None or (self.open is not None and self.open.metrics):
             return  # the re-validation of best.pt, or another program's table
         metrics = {n: v for n, v in zip(names, values, strict=True) if n}
+        if {"pose_loss", "kobj_loss"} & set(self.names):
+            metrics = {n.replace("(M)", "(P)"): v for n, v in metrics.items()}
+        if self.open is None and self.headed and self.planned and not any(e.losses for e in self.runs[-1][:1]):
+            # Only standard output was kept: the bars with the losses went to standard error.
+            done = self.runs[-1][-1].epoch if self.runs[-1] else 0
+            self.open, self.headed = LogEpoch(done + 1, self.planned, number), False
         if self.open is None:
             if len(values) == 2 or self.runs[-1]:
                 return
@@ -200,16 +217,27 @@ class LogParser:
             if not run[-1].metrics:
                 self.parts.append(run.pop())
         elif run and (row.epoch < run[-1].epoch or row.planned != run[-1].planned):
-            self.runs.append([])
+            self._new_run()
         if len(self.runs[-1]) < _MAX_ROWS:
             self.runs[-1].append(row)
+
+    def _new_run(self) -> None:
+        """What follows belongs to another training; its arguments are those before it until new ones come."""
+        self.runs.append([])
+        self.run_args.append(self.run_args[-1])
+        self.run_lines.append(self.run_lines[-1])
+        self.run_ends.append("")
+        self.run_facts.append(self.next_facts or self.run_facts[-1])
+        self.next_facts = {}
 
     def _other(self, number: int, line: str) -> None:
         if "out of memory" in line.lower() and "TensorBoard" not in line:
             in_val = self.val_bar is not None and self.val_bar.done < self.val_bar.total
             self.facts.setdefault("oom_phase", "val" if in_val else "train" if self.open or self.runs[-1] else "start")
         if "Scanning" in line:
-            self._scan(number, line)
+            found_scan = scan(number, line, self.file)
+            if found_scan and len(self.scans) < 1000:
+                self.scans[found_scan.split, found_scan.path] = found_scan
         elif found := _CACHE.search(line):
             drawn = bar(line)
             split = line.partition(":")[0] if line[:8].partition(":")[1] else str(len(self.caches))
@@ -220,85 +248,79 @@ class LogParser:
                 )
         elif found := _TRANSFER.search(line):
             self.transferred.setdefault((int(found[1]), int(found[2])), number)
-        elif found := _START.search(line):
-            self._close()
-            self.started += 1
-            if self.runs[-1]:
-                self.runs.append([])
-        elif found := _ARGS.search(line):
-            said = arguments(found[1])
-            self.args |= said
-            self.args_lines |= dict.fromkeys(said, number)
-            self.facts |= {"windows": True} if "engine\\trainer" in line else {}
         elif found := _OPT.search(line):
             self.facts |= {"optimizer": found[1], "optimizer_lr": _float(found[2])}
+        else:
+            self._course(number, line)
+
+    def _course(self, number: int, line: str) -> None:
+        """Where a training begins and how it ends."""
+        if found := _START.search(line):
+            self._close()
+            self.started += 1
+            self.planned, self.headed = int(found[1]) if len(found[1]) < 7 else 0, False
+            if self.runs[-1]:
+                self._new_run()
+        elif found := _ARGS.search(line):
+            words = arguments(found[1])
+            if self.runs[-1] and {"epochs", "model", "weights"} & set(words):
+                self._close()
+                self._new_run()
+                self.args = self.run_args[-1] = {}
+                self.args_lines = self.run_lines[-1] = {}
+            self.args |= words
+            self.args_lines |= dict.fromkeys(words, number)
+            self.facts |= {"windows": True} if "engine\\trainer" in line else {}
         elif found := _DONE.search(line):
             self.facts["hours"] = _float(found[2])
-        elif re.match(r"\W{0,3}(?:Ultralytics|YOLO)", line) and (found := _BANNER.search(line)):
-            self._banner(line, found[1] or found[2])
+            self._close()
+            self.run_ends[-1] = self.run_ends[-1] or "completed"
+        elif _EARLY.search(line):
+            self._close()
+            self.run_ends[-1] = "early_stop"
+        elif made := banner(line):
+            self._banner(*made)
 
-    def _banner(self, line: str, version: str) -> None:
-        self.versions[version] = None
-        for name in ("torch", "Python"):
-            if found := re.search(rf"\b{name}[ -]([\w.+]+)", line):
-                self.facts.setdefault(name.lower(), found[1])
-        if found := _CUDA.search(line):
-            self.facts.setdefault("gpu", found[2].strip())
-            self.facts.setdefault("gpu_mib", _float(found[3]))
-            span = found[1].split("..")
-            many = int(span[1]) - int(span[0]) + 1 if len(span) == 2 and all(s.isdigit() for s in span) else 0
-            self.facts.setdefault("gpus", max(many, len(_CARD.findall(line)), found[1].count(",") + 1))
-
-    def _scan(self, number: int, line: str) -> None:
-        found = _SCAN.match(line)
-        if not found:
-            return
-        split, path, drawn = found[1] or "", found[2], bar(line)
-        total = drawn.total if drawn else 0
-        done, seconds = (drawn.done, drawn.seconds) if drawn else (None, None)
-        path = re.sub(r"'? for images and labels", "", path).strip(" '\"")
-        if new := _SCAN_NEW.search(line):
-            labelled, background, corrupt = map(int, new.groups())
-            counts: tuple[int, int, int | None, int, int] = (
-                total or labelled + background, labelled, None, background, corrupt,
-            )  # fmt: skip
-        elif old := _SCAN_OLD.search(line):
-            labelled, missing, empty, corrupt = map(int, old.groups())
-            counts = (total or labelled + missing, labelled, missing, empty, corrupt)
-        elif drawn and drawn.seconds is not None:
-            counts = (total, total, None, 0, 0)
-        else:
-            return
-        scan = Scan(split.lower(), *counts, number, path, seconds, done, self.file)
-        if len(self.scans) < 1000:
-            self.scans[split, path] = scan
+    def _banner(self, version: str, facts: dict[str, Any]) -> None:
+        """The banner before a training counts; the one of the validation after it says nothing new."""
+        facts = facts | ({"version": version} if version else {})
+        if self.runs[-1] or self.open is not None:
+            self.next_facts = facts
+        elif facts:
+            self.run_facts[-1] = facts
 
     def finish(self, lines: int, kinds: set[str]) -> TrainLog:
         """All that was seen. `kinds` are the kinds of known lines, for how the log ended."""
         self._close()
         runs = [run for run in self.runs if run]
-        rows = max(reversed(runs), key=len, default=[])
+        judged = max(reversed(range(len(self.runs))), key=lambda i: len(self.runs[i]))
+        rows = self.runs[judged]
+        # A banner that another one followed before a training began is that of another program (notebooks, terminals).
+        used = dict.fromkeys(f["version"] for f in (*self.run_facts, self.next_facts) if "version" in f)
+        machine = {k: v for k, v in self.run_facts[judged].items() if k != "version"}
         complete = bool(rows) and rows[-1].epoch + (rows[0].epoch == 0) >= rows[-1].planned > 0
-        ended = "early_stop" if "early_stop" in kinds else "completed" if "completed" in kinds or complete else ""
+        ended = self.run_ends[judged] or ("completed" if complete else "")
+        if not ended and not any(self.run_ends):
+            ended = "early_stop" if "early_stop" in kinds else "completed" if "completed" in kinds else ""
         failed = kinds & {"gpu_oom", "error", "killed", "ram_oom", "shm_small", "disk_full", "traceback"}
         ended = ended or ("error" if failed else "interrupted" if "interrupted" in kinds else "cut" if rows else "")
         return TrainLog(
             file=self.file,
-            epochs=tuple(rows),
+            epochs=next((made for run in runs if (made := joined(rows, run))), tuple(rows)),
             parts=tuple(self.parts),
             scans=tuple(self.scans.values()),
             caches=tuple(self.caches.values()),
             transferred=tuple(self.transferred),
             transferred_lines=tuple(self.transferred.values()),
-            versions=tuple(self.versions),
-            args=self.args,
-            args_lines=self.args_lines,
+            versions=tuple(used),
+            args=self.run_args[judged],
+            args_lines=self.run_lines[judged],
             autobatch_gib=tuple(self.autobatch),
             runs=max(len(runs), self.started),
             lines=lines,
             class_instances=self.classes,
             ended=ended,
-            **self.facts,
+            **(machine | self.facts),
         )
 
 

@@ -90,6 +90,10 @@ def rect(args: TrainArgs | None, console: Console | None, curves: Curves | None,
     )
 
 
+_YOLOV5_ARGS = frozenset({"noautoanchor", "image_weights", "bbox_interval", "artifact_alias", "local_rank", "hyp"})
+"""Arguments that only the older repositories have."""
+
+
 def _ignores_rect(args: TrainArgs, curves: Curves | None) -> bool:
     detr = "detr" in str(args.get("model", "")).lower() or (curves is not None and "giou_loss" in curves.train)
     return detr or args.get("task") == "classify"
@@ -100,9 +104,12 @@ def frozen_untrained(args: TrainArgs, log: TrainLog | None, *, max_share: float 
     """Layers are frozen that no pretrained weights were loaded into: they stay as random as they began.
 
     freeze= is for fine-tunes (docs.ultralytics.com, "Transfer learning with frozen layers"). Weights that fit in part
-    only leave the rest random, too. max_share: of the tensors were transferred at most.
+    only leave the rest random, too. max_share: of the tensors were transferred at most. A single number in a list is a
+    layer to Ultralytics, and a count to YOLOv5 and YOLOv7, whose default [0] freezes none.
     """
     freeze = args.get("freeze")
+    if isinstance(freeze, (list, tuple)) and len(freeze) == 1 and _YOLOV5_ARGS & set(args.raw):
+        freeze = freeze[0]
     layers = len(freeze) if isinstance(freeze, (list, tuple)) else freeze
     if not isinstance(layers, int) or isinstance(layers, bool) or layers <= 0:
         return None

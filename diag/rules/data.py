@@ -12,6 +12,7 @@ from diag.rules.base import rule
 from diag.rules.data_counts import (
     audit_rows,
     audit_source,
+    left_out_few,
     scan_share,
     split_share,
     told_rows,
@@ -152,34 +153,58 @@ def class_oob(dataset: Dataset | None, console: Console | None, labels: LabelFil
 
 @rule("data.coord_oob", Severity.HIGH)
 def coord_oob(
-    dataset: Dataset | None, console: Console | None, labels: LabelFiles | None, *, few: float = 0.001
+    dataset: Dataset | None,
+    console: Console | None,
+    labels: LabelFiles | None,
+    log: TrainLog | None,
+    *,
+    few: float = 0.001,
+    few_images: float = 0.01,
 ) -> Verdict:
     """Coordinates outside 0..1 or in pixels: the whole image is left out of training.
 
-    few: below one row in a thousand it is medium instead of high. Ultralytics leaves the image out (data/utils.py,
-    verify_image_label); the limit for medium is a proposal. Reported in ultralytics#19553, yolov5#5210,
-    ultralytics#13924.
+    few: below one row in a thousand, or few_images: one image in a hundred of a scan, it is medium instead of high.
+    Ultralytics leaves the image out (data/utils.py, verify_image_label); the limit for medium is a proposal.
+    Reported in ultralytics#19553, yolov5#5210, ultralytics#13924.
     """
     if dataset is None:
         said = ignored(console, r"non-normalized|out of bounds coord|negative label|bounds coordinate labels")
-        return told_rows(labels, labels.coord_oob if labels else 0, r"outside 0\.\.1", said, console)
+        return told_rows(
+            labels,
+            labels.coord_oob if labels else 0,
+            r"outside 0\.\.1",
+            said,
+            console,
+            rare=left_out_few(log, few_images),
+        )
     return audit_rows(dataset, "coord_oob", lambda s: s.coord_oob, ("outside 0..1",), few=few)
 
 
 @rule("data.bad_rows", Severity.HIGH)
 def bad_rows(
-    dataset: Dataset | None, console: Console | None, labels: LabelFiles | None, *, few: float = 0.001
+    dataset: Dataset | None,
+    console: Console | None,
+    labels: LabelFiles | None,
+    log: TrainLog | None,
+    *,
+    few: float = 0.001,
+    few_images: float = 0.01,
 ) -> Verdict:
     """Label rows can't be parsed (wrong number of fields, text): the whole image is left out of training.
 
-    few: below one row in a thousand it is medium instead of high. Ultralytics leaves the image out (data/utils.py,
-    verify_image_label); the limit for medium is a proposal. Reported in ultralytics#3041, ultralytics#7907,
-    YOLOv7_OBB#21.
+    few: below one row in a thousand, or few_images: one image in a hundred of a scan, it is medium instead of high.
+    Ultralytics leaves the image out (data/utils.py, verify_image_label); the limit for medium is a proposal.
+    Reported in ultralytics#3041, ultralytics#7907, YOLOv7_OBB#21.
     """
     if dataset is None:
         said = left_out(console, "rows")
         return told_rows(
-            labels, labels.bad_rows if labels else 0, "not numbers|fields|nan or inf|whole number", said, console
+            labels,
+            labels.bad_rows if labels else 0,
+            "not numbers|fields|nan or inf|whole number",
+            said,
+            console,
+            rare=left_out_few(log, few_images),
         )
     words = ("not numbers", "fields", "nan or inf", "not re")
     return audit_rows(dataset, "bad_rows", lambda s: s.bad_rows, words, few=few)

@@ -36,9 +36,15 @@ def scan_share(log: TrainLog | None, count: Callable[[Scan], int], limit: float,
 
 
 def told_rows(
-    labels: LabelFiles | None, count: int, words: str, said: tuple[Source, ...], console: Console | None
+    labels: LabelFiles | None,
+    count: int,
+    words: str,
+    said: tuple[Source, ...],
+    console: Console | None,
+    *,
+    rare: bool = False,
 ) -> Verdict:
-    """Hit if label files or the loader's warnings speak of such rows."""
+    """Hit if label files or the loader's warnings speak of such rows; medium if those are `rare`."""
     if labels is None and console is None:
         return Skip("no_evidence", {"missing": "labels, console"})
     found = told(labels, count, words, said)
@@ -51,7 +57,14 @@ def told_rows(
         "splits": "train",
         "names": 0,
     }
-    return Hit(values=values, fixes=(Fix("repair"),), evidence=found.where)
+    mild = Severity.MEDIUM if rare and not count else None
+    return Hit(values=values, fixes=(Fix("repair"),), evidence=found.where, severity=mild)
+
+
+def left_out_few(log: TrainLog | None, share: float, *, least: int = 100) -> bool:
+    """True if the scans left out less than this share of at least so many images."""
+    scans = [s for s in log.scans if s.total >= least and s.corrupt] if log else []
+    return bool(scans) and all(s.corrupt / s.total < share for s in scans)
 
 
 def val_small_by_others(
@@ -85,6 +98,8 @@ def val_small_by_others(
             return None
         values = {"case": "classes", "classes": single, "of": len(counts)}
         return Hit(values=values, fixes=(Fix("larger_split"),), evidence=(Source(table.file),))
+    if curves is not None and "accuracy" in curves.metric:
+        return _few_classified(log, curves, min_instances) or Skip("no_evidence", {"missing": "dataset"})
     recall = next((v for n, v in curves.columns.items() if n.startswith("metrics/recall")), ()) if curves else ()
     if curves is None or len(recall) < 30 or not curves.best > 0.1:
         return Skip("no_evidence", {"missing": "dataset, log, tables"})
@@ -95,6 +110,33 @@ def val_small_by_others(
     values = {"case": "recall", "values": len(late), "rows": len(recall)}
     return Hit(
         values=values,
+        fixes=(Fix("larger_split"),),
+        evidence=(Source(curves.file, curves.line(curves.rows)),),
+        confidence=Confidence.MEDIUM,
+    )
+
+
+def _few_classified(
+    log: TrainLog | None, curves: Curves, min_images: int, *, least: int = 5, rounding: float = 6e-6
+) -> Hit | None:
+    """The images of a classification's validation split: those scanned, or by its top-1, a multiple of 1/images.
+
+    The smallest number of images that all values (rounded to five digits) fit. Of 40,000 random splits of 150 to 5000
+    images one value fitted some number below 50 in 2.3 %, two different ones in 0.13 %; so two are asked for.
+    """
+    scan = next((s for s in reversed(log.scans) if s.split == "val" and s.total), None) if log else None
+    values = {v for v in curves.columns.get("metrics/accuracy_top1", ()) if 0 < v < 1}
+    if scan is not None:
+        images: int | None = scan.total if scan.total < min_images else None
+    elif len(values) < 2 or curves.rows < least or (log is not None and curves.file == log.file):
+        return None  # a console prints three digits, which fit anything
+    else:
+        fits = (n for n in range(2, min_images) if all(abs(v - round(v * n) / n) <= rounding for v in values))
+        images = next(fits, None)
+    if images is None:
+        return None
+    return Hit(
+        values={"case": "classify", "images": images, "step": 1 / images, "instances": None, "width": None},
         fixes=(Fix("larger_split"),),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
         confidence=Confidence.MEDIUM,

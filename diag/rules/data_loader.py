@@ -1,10 +1,13 @@
 """data.*: what the loader's messages, listings and tables say of a data set."""
 
+import re
+
 from diag.model.curves import Curves
 from diag.model.evidence import Console, Dataset
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import DataYaml, LabelFiles, Notes, Tables, TrainLog
+from diag.model.foreign import DataYaml, LabelFiles, Notes, Scan, Tables, TrainLog
 from diag.rules.base import rule
+from diag.rules.data_counts import left_out_few
 from diag.rules.facts import described, noted, sources
 from diag.rules.label_facts import ignored
 
@@ -15,8 +18,8 @@ _BAD_IMAGE = (
 
 
 @rule("data.corrupt_images@foreign", Severity.HIGH)
-def corrupt_images(console: Console, log: TrainLog | None) -> Verdict:
-    """Images can't be decoded or are truncated.
+def corrupt_images(console: Console, log: TrainLog | None, *, few_images: float = 0.01) -> Verdict:
+    """Images can't be decoded or are truncated. few_images: below this share of a scan it is medium.
 
     A scan's "corrupt" counts images left out for bad labels, too; only reasons that speak of the image count.
     Reported in yolov5#3450.
@@ -31,7 +34,7 @@ def corrupt_images(console: Console, log: TrainLog | None) -> Verdict:
         values={"count": len(said)},
         fixes=(Fix("replace"),),
         evidence=said[:3],
-        severity=Severity.MEDIUM if all("restored" in s.text for s in said) else None,
+        severity=Severity.MEDIUM if all("restored" in s.text for s in said) or left_out_few(log, few_images) else None,
     )
 
 
@@ -134,6 +137,38 @@ def val_equals_train(data: DataYaml) -> Verdict:
     ):
         return None
     return Hit(values={"path": data.train}, fixes=(Fix("split"),), evidence=described(data, "val"))
+
+
+@rule("data.val_equals_train@log", Severity.HIGH, explained_by=("data.no_images", "data.no_labels"))
+def val_scans_train(log: TrainLog) -> Verdict:
+    """The loader scanned the same labels for train and for val.
+
+    The same folder or cache, and the same numbers: YOLOv5 names one cache for two lists of one folder, whose numbers
+    differ. The coco8 and coco128 demos do so on purpose.
+    """
+    train, val = (
+        {_scanned_path(s): s for s in log.scans if s.split == split and s.total} for split in ("train", "val")
+    )
+    if not train or not val:
+        return Skip("split_missing")
+    same = next(((p, s, val[p]) for p, s in train.items() if p in val and _counts(s) == _counts(val[p])), None)
+    if same is None or re.search(r"coco\d{1,3}\b", same[0]):
+        return None
+    path, first, second = same
+    return Hit(
+        values={"path": path},
+        fixes=(Fix("split"),),
+        evidence=(Source(first.file, first.line), Source(second.file, second.line)),
+        confidence=Confidence.MEDIUM,
+    )
+
+
+def _scanned_path(scan: Scan) -> str:
+    return scan.path.replace("\\", "/").removesuffix(".cache").rstrip("/. ")
+
+
+def _counts(scan: Scan) -> tuple[int, int, int, int]:
+    return scan.total, scan.labelled, scan.background, scan.corrupt
 
 
 @rule("data.class_imbalance@foreign", Severity.HIGH)

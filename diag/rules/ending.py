@@ -9,7 +9,10 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
+from diag.rules.curve_facts import head_gain
 from diag.rules.facts import excerpted, sources
+from diag.stats import finite
+from diag.stats import noise as noise_of
 
 _CAUSES = (
     "mem.gpu_oom",
@@ -73,9 +76,16 @@ def patience_too_short(
         return False
     lrs = [v for v in curves.lr if math.isfinite(v)]
     left = lrs[-1] / max(lrs) if lrs and max(lrs) > 0 else 0.0
-    noisy = curves.best > 0 and curves.noise / curves.best >= noise
-    rising = curves.gain >= gain or curves.val_gain >= gain
+    noisy = curves.best > 0 and max(curves.noise / curves.best, *_head_noise(curves)) >= noise
+    rising = max(curves.gain, head_gain(curves)) >= gain or curves.val_gain >= gain
     return patience <= max_patience and left >= lr_left and (rising or noisy)
+
+
+def _head_noise(curves: Curves) -> list[float]:
+    """Noise of the mAP50-95 of masks and keypoints as a share of its best: they count in the fitness, too."""
+    columns = [v for n, v in curves.columns.items() if n.startswith("metrics/mAP50-95(") and not n.endswith("(B)")]
+    found = [(v, max(finite(v), default=0.0)) for v in columns]
+    return [0.0, *(noise_of(v[-max(5, len(v) // 3) :]) / best for v, best in found if best > 0)]
 
 
 def planned_epochs(args: TrainArgs | None) -> int | None:
@@ -242,7 +252,8 @@ def converged(
     if patience_too_short(curves, args, max_patience=20, lr_left=0.5, gain=0.02, noise=0.05):
         return None  # train.es_premature says so
     limit = short_gain if curves.rows <= short_epochs else max_gain
-    if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:
+    gain = max(curves.gain, head_gain(curves)) if curves.rows <= short_epochs else curves.gain
+    if curves.drop > max(max_drop, curves.drop_noise) or gain >= limit or curves.last < min_score:
         return None
     to_the_end = curves.smooth_best_at >= 0.9 * curves.rows
     if (curves.val_rise > max_val_rise and not to_the_end) or curves.noise / curves.best >= max_noise:

@@ -43,6 +43,12 @@ def on_cpu(args: TrainArgs | None, baseline: Baseline | None, console: Console |
     return None
 
 
+def own_weights(args: TrainArgs | None) -> bool:
+    """True if the training started from the weights of an earlier one of the user's: best.pt, last.pt, epoch10.pt."""
+    model = str(args.get("model", args.get("weights", ""))) if args else ""
+    return re.search(r"(?:^|[/\\])(?:best|last|epoch\d{1,5})[\w-]{0,40}\.pt['\"]?$", model, re.I) is not None
+
+
 def from_scratch(args: TrainArgs | None) -> bool:
     """True if the model started without pretrained weights: a .yaml model, or pretrained=False.
 

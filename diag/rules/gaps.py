@@ -64,11 +64,12 @@ def val_gap(
         return Skip("too_few_updates", {"have": round(done), "need": min_steps})
     if curves.best < min_score or not all(map(math.isfinite, curves.val_sum[-curves.window :])):
         return None
-    now = curves.val_last / curves.train_last
     first = finite(curves.val_sum[: curves.window])
     start = median(first) if first else math.nan
-    fall = 1 - curves.val_last / start if start > 0 else math.nan
-    if now < ratio or not fall <= max_val_fall or not curves.train_fall >= train_fall or curves.last >= max_score:
+    now, fall = _without_objectness(
+        curves, curves.val_last / curves.train_last, 1 - curves.val_last / start if start > 0 else math.nan
+    )
+    if not now >= ratio or not fall <= max_val_fall or not curves.train_fall >= train_fall or curves.last >= max_score:
         return None
     if "accuracy" not in curves.metric and mean(curves.score50[-curves.window :]) >= max_found:
         return None
@@ -84,6 +85,23 @@ def val_gap(
         evidence=(Source(curves.file, curves.line(curves.rows)),),
         severity=Severity.HIGH if now >= high_ratio and curves.last < low_score else None,
     )
+
+
+def _without_objectness(curves: Curves, now: float, fall: float) -> tuple[float, float]:
+    """Ratio and fall of the validation loss, or those without objectness where these are milder.
+
+    YOLOv7 trains with another assigner than it validates with, and objectness of v5 and v7 becomes overconfident (its
+    validation loss rises) while the score goes on rising.
+    """
+    if len(curves.val) < 2 or "obj_loss" not in curves.val or "obj_loss" not in curves.train:
+        return now, fall
+    rest = {n: v for n, v in curves.val.items() if n != "obj_loss"}
+    end = sum(mean(v[-curves.window :]) for v in rest.values())
+    start = sum(mean(v[: curves.window]) for v in rest.values())
+    train = sum(mean(v[-curves.window :]) for n, v in curves.train.items() if n != "obj_loss")
+    if not (end > 0 and start > 0 and train > 0):
+        return now, fall
+    return min(now, end / train), max(fall, 1 - end / start)
 
 
 @rule(

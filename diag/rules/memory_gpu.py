@@ -204,7 +204,7 @@ def gpu_oom_late(console: Console, log: TrainLog, tables: Tables | None, *, max_
     max_trend: the memory of later epochs may lie this much above the early ones; a steady rise would be a leak.
     """
     oom = out_of_memory(console)
-    if oom is None or log.oom_phase != "train" or not log.epochs:
+    if oom is None or log.oom_phase != "train" or not any(e.losses for e in log.epochs):
         return None
     memory = (tables.series(_HELD) if tables else ()) or tuple(e.gpu_mem_g for e in log.epochs if e.gpu_mem_g)
     first, last = low_and_high(memory) if memory else (0.0, 0.0)
