@@ -94,10 +94,6 @@ def library_bug(peers: Peers, *, drop: float = 0.5, min_score: float = 0.1) -> V
     return None
 
 
-_CLASS_BRANCH = frozenset(per * scales * heads for per in (12, 17) for scales in (2, 3, 4) for heads in (1, 2))
-"""Tensors of the class branch: 12 a scale in YOLOv8, 17 from YOLO11 on, twice where there is a one-to-one head."""
-
-
 @rule("train.partial_transfer", Severity.HIGH, explained_by=("env.version_changed",))
 def partial_transfer(
     log: TrainLog | None,
@@ -107,7 +103,6 @@ def partial_transfer(
     max_share: float = 0.8,
     head: int = 12,
     low: float = 0.02,
-    learned: float = 5.0,
 ) -> Verdict:
     """Only part of the pretrained weights was transferred, beyond the head that depends on the number of
 
@@ -115,9 +110,7 @@ def partial_transfer(
     of the same data shows that transferred more and scored more. Alone a count proves little: a change of classes costs
     6 to 12 tensors on three scales (head), on newer heads a seventh (logs of healthy runs: 448 of 499 for YOLO11n, 355
     of 397 for YOLOv8n-pose, 606 of 708 for YOLO26n); so a fifth must be missing (max_share) and the early score be
-    about 0 as well (low). learned: a model whose class branch alone is new (36 tensors of YOLOv8n, 51 of YOLO11n and
-    YOLO12n, 102 of YOLOv10n: its width depends on the number of classes) and that reached so many times `low` later on
-    had its weights.
+    about 0 as well (low).
     """
     if log is None and peers is None:
         return Skip("no_evidence", {"missing": "log, peers"})
@@ -152,9 +145,6 @@ def partial_transfer(
     first = next((e.metrics[n] for e in log.epochs[:1] for n in _SCORES if n in e.metrics), None)
     if got / all_ > max_share or all_ - got <= head or first is None or first > low or log.epochs[0].epoch > 1:
         return None
-    scores = [e.metrics[n] for e in log.epochs for n in _SCORES if n in e.metrics]
-    if all_ - got in _CLASS_BRANCH and max(scores) > learned * low:
-        return None  # the branch of other classes, and a small data set that took its time
     return Hit(
         values={"got": got, "of": all_, "missing": all_ - got, "score": first},
         fixes=(Fix("pt"), Fix("same_release")),
