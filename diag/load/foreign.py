@@ -37,6 +37,7 @@ _OWN = {
     "health.json", "health.md", "check.json", "smoke.json", "faults.jsonl", "changes.jsonl", "manifest.json",
 }  # fmt: skip
 _MAX_DEPTH = 4
+_MAX_NUMBERED = 4
 
 
 @dataclass
@@ -130,7 +131,7 @@ def assemble(
         steps=evidence.steps or phase_steps(stages),
         ledger=evidence.ledger or phase_ledger(stages),
         notes=notes,
-        labels=parse_labels(labels, data),
+        labels=parse_labels(labels, data, _task(args)),
         data=data,
     )
 
@@ -187,17 +188,29 @@ def is_run_folder(path: Path) -> bool:
     return re.match(r"(?:run|trial)[-_ ]\w+$", path.name, re.I) is not None and _has_run(path)
 
 
+def run_folders(base: Path) -> list[Path]:
+    """The sub-folders to be compared, by name: run_a, trial-2, or two to four of train, train2, exp3 as Ultralytics and
+
+    YOLOv5 number them. More of those are an archive of runs and no comparison; a single one has nothing to compare.
+    """
+    inner = sorted(d for d in base.iterdir() if d.is_dir())
+    named = [d for d in inner if is_run_folder(d)]
+    numbered = [d for d in inner if re.match(r"(?:train|exp|run)-?\d{0,3}$", d.name, re.I) and _has_run(d)]
+    return named or (numbered if 2 <= len(numbered) <= _MAX_NUMBERED else [])
+
+
 def _has_run(path: Path) -> bool:
     return any((path / mark).is_file() for mark in _MARKS)
 
 
 def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Console | None, TrainLog | None]:
-    """The main log with the marked lines and scans of the others."""
+    """The main log with the marked lines and scans of the others, and with epochs of those that go on after it."""
     kept = [(c, t) for c, t in logs if c.lines or t.epochs or t.scans or t.parts or t.caches or t.args]
     if not kept:
         return evidence.console, evidence.log
     main, log = next(((c, t) for c, t in kept if t.epochs), kept[0])
     others = [(c, t) for c, t in kept if c.file != main.file]
+    log = _continued(log, [t for _, t in others])
     lines = (*main.lines, *(replace(line, file=c.file) for c, _ in others for line in c.lines))
     joined = evidence.console or main
     if others or joined is main:
@@ -205,6 +218,26 @@ def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Con
     versions = dict.fromkeys(v for _, t in kept for v in t.versions)
     scans = tuple(s for _, t in [(main, log), *others] for s in t.scans)
     return joined, replace(log, scans=scans, versions=tuple(versions))
+
+
+def _continued(log: TrainLog, others: list[TrainLog]) -> TrainLog:
+    """The log with the epochs of logs that resumed it: the same plan, and epochs that begin after its last (or, where a
+
+    log of an earlier part is read later, that end before its first). The file is then named by all of them.
+    """
+    for other in others:
+        if not log.epochs or not other.epochs or other.epochs[-1].planned != log.epochs[-1].planned:
+            continue
+        if not other.epochs[-1].planned:
+            continue
+        first, second = (log, other) if log.epochs[-1].epoch < other.epochs[0].epoch else (other, log)
+        if first.epochs[-1].epoch + 1 != second.epochs[0].epoch:
+            continue
+        log = replace(
+            log, file=f"{first.file}, {second.file}", epochs=(*first.epochs, *second.epochs),
+            parts=(*first.parts, *second.parts), ended=second.ended, lines=first.lines + second.lines,
+        )  # fmt: skip
+    return log
 
 
 def _note_kinds(console: Console | None, texts: list[tuple[str, str]]) -> Console | None:
@@ -242,6 +275,15 @@ def _arguments(args: TrainArgs | None, log: TrainLog | None, texts: list[tuple[s
                 words = words or {k: str(v) for k, v in parse_args(text).items()}
             raw = {**{_V5.get(k, k): scalar(str(v)) for k, v in words.items()}, **raw}
     return TrainArgs(raw) if raw else args
+
+
+def _task(args: TrainArgs | None) -> str:
+    """The task by the arguments: `task`, else by the model's name (`yolo11n-obb.pt`); empty if they don't tell."""
+    if args is None:
+        return ""
+    named = re.search(r"-(seg|pose|obb|cls)\b", str(args.get("model", "")))
+    words = {"seg": "segment", "pose": "pose", "obb": "obb", "cls": "classify"}
+    return str(args.get("task") or (words[named[1]] if named else ""))
 
 
 def log_epochs(log: TrainLog) -> Epochs | None:

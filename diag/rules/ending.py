@@ -26,6 +26,11 @@ _CAUSES = (
 )
 
 
+PATIENCE_SHARE = 0.2
+"""Of the planned epochs: a shorter patience ends the run while the schedule has hardly begun to anneal
+(ultralytics#24138: 35 of 200)."""
+
+
 def stopped_early(curves: Curves, args: TrainArgs | None) -> str:
     """The definition of fitness by which the run ended by early stopping: rows = best row + patience; else empty.
 
@@ -52,7 +57,11 @@ def patience_too_short(
     left = lrs[-1] / max(lrs) if lrs and max(lrs) > 0 else 0.0
     noisy = curves.best > 0 and curves.noise / curves.best >= noise
     rising = curves.gain >= gain or curves.val_gain >= gain
-    return patience <= max_patience and left >= lr_left and (rising or noisy)
+    planned = planned_epochs(args) or 0
+    short = patience <= max(max_patience, PATIENCE_SHARE * planned)
+    if patience > max_patience:  # a patience that is only short for its plan must have cut a rising, noisy score off
+        return short and left >= lr_left and noisy and curves.gain >= gain and curves.last < curves.best
+    return short and left >= lr_left and (rising or noisy)
 
 
 def planned_epochs(args: TrainArgs | None) -> int | None:
@@ -166,6 +175,7 @@ def converged(
     min_score: float = 0.3,
     max_noise: float = 0.12,
     min_head: float = 0.1,
+    max_dip: float = 0.1,
 ) -> Verdict:
     """Converged and healthy: ended as planned, near its best, no longer rising much.
 
@@ -173,7 +183,8 @@ def converged(
     short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
     score is common (up to 8 % in the healthy runs). min_score: a low score is not called healthy. max_noise: a score
     that swings as train.oscillation calls medium ends near its best by chance only. min_head: mAP50 of masks or
-    keypoints against that of the boxes; below it that head has learned nothing.
+    keypoints against that of the boxes; below it that head has learned nothing. max_dip: of the first score was lost
+    and never quite regained: such a run has only damaged the weights it began with.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -183,10 +194,15 @@ def converged(
     said = bool(console and console.of("early_stop"))
     if planned is not None and curves.rows < planned and not said and not stopped_early(curves, args):
         return None
+    if patience_too_short(curves, args, max_patience=0, lr_left=0.5, gain=0.02, noise=0.05):
+        return None
     limit = short_gain if curves.rows <= short_epochs else max_gain
     if curves.drop > max(max_drop, curves.drop_noise) or curves.gain >= limit or curves.last < min_score:
         return None
     if curves.val_rise > max_val_rise or curves.noise / curves.best >= max_noise:
+        return None
+    scores = [v for v in curves.score if math.isfinite(v)]
+    if curves.best_at <= 2 and min(scores) < (1 - max_dip) * scores[0] and curves.last < scores[0]:
         return None
     ends = {head: curves.columns.get(f"metrics/mAP50({head})", (math.nan,))[-1] for head in "BMP"}
     if any(ends[head] < min_head * ends["B"] for head in "MP"):

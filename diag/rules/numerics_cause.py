@@ -2,11 +2,12 @@
 
 import math
 import re
+from itertools import pairwise
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import Notes, TrainLog
+from diag.model.foreign import Notes, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
@@ -47,12 +48,29 @@ def amp_gpu_arch(
 
 
 @rule("num.amp_overflow", Severity.HIGH, explained_by=("num.amp_gpu_arch",))
-def amp_overflow(curves: Curves | None, console: Console | None, args: TrainArgs | None) -> Verdict:
+def amp_overflow(
+    curves: Curves | None, console: Console | None, args: TrainArgs | None, tables: Tables | None, *,
+    fall: float = 256.0, low: float = 1.0, min_rows: int = 5,
+) -> Verdict:  # fmt: skip
     """Half precision overflowed under AMP.
 
     The gradient scaler or the console says so, or only some losses are inf or NaN from the start. A learning
-    rate that is too high breaks all losses after they have grown; overflow needs no growth.
+    rate that is too high breaks all losses after they have grown; overflow needs no growth. Or a table holds the scale:
+    torch's GradScaler starts at 65536, halves it at each overflow and doubles it after 2000 good steps, so that a
+    healthy one finds its level within some halvings. fall, low: it ends this factor below its maximum and below low, or
+    is still halving in its last rows; min_rows: of the table.
     """
+    table = tables.having(r"grad\w*_?scale|scaler?$|^(?:amp|loss)_?scale") if tables else None
+    if table is not None and not (args is not None and args.get("amp", True) is False):
+        scale = finite(table.numbers(r"grad\w*_?scale|scaler?$|^(?:amp|loss)_?scale"))
+        tail = scale[-min_rows:]
+        falling = all(b <= a for a, b in pairwise(tail)) and tail[-1:] < tail[:1]
+        if len(scale) >= min_rows and scale[-1] * fall <= max(scale) and (scale[-1] < low or falling):
+            return Hit(
+                values={"case": "scale", "first": max(scale), "last": scale[-1]},
+                fixes=(Fix("amp_off", {"amp": False}),),
+                evidence=(Source(table.file),),
+            )
     if console is None and curves is None:
         return Skip("no_evidence", {"missing": "console, curves"})
     said = sources(console, ("nan_grad", "no_grad_scale"))
@@ -101,6 +119,37 @@ def mps_bad_loss(
         },
         fixes=(Fix("other_device", {"device": "cpu"}), Fix("update")),
         evidence=(where,),
+    )
+
+
+@rule("num.mps_bad_loss@val", Severity.CRITICAL)
+def mps_validation(
+    console: Console | None, log: TrainLog | None, args: TrainArgs | None, curves: Curves | None, *, apart: float = 1.5,
+    min_score: float = 0.05,
+) -> Verdict:  # fmt: skip
+    """On MPS the validation of the training loop and one of the same weights afterwards contradict each other.
+
+    ultralytics#24399: 0.297 in results.csv, 0.780 by `yolo val` of best.pt on the same split; on CUDA both agree.
+    apart: between the best score of the curves and that of a log which holds nothing but a result (or the other way
+    round).
+    min_score: the lower of the two; below it a label or path fault is nearer.
+    """
+    on_mps = (console is not None and console.device == "mps") or (
+        args is not None and str(args.get("device", "")) == "mps"
+    )
+    if log is None or curves is None or not curves.score50 or curves.file == log.file:
+        return Skip("no_evidence", {"missing": "log, curves"})
+    alone = log.epochs[0] if len(log.epochs) == 1 and log.epochs[0].epoch == 0 and not log.epochs[0].losses else None
+    after = alone.metrics.get("metrics/mAP50(B)", math.nan) if alone else math.nan
+    best = max(finite(curves.score50), default=math.nan)
+    if not on_mps or alone is None or not min(after, best) >= min_score or max(after, best) < apart * min(after, best):
+        return None
+    return Hit(
+        values={"during": best, "after": after},
+        fixes=(Fix("other_device", {"device": "cpu"}), Fix("update")),
+        evidence=(Source(log.file, alone.line), Source(curves.file, curves.line(curves.best_at))),
+        confidence=Confidence.MEDIUM,
+        severity=Severity.HIGH,
     )
 
 

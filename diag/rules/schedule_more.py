@@ -120,22 +120,36 @@ def lr_ok(curves: Curves, args: TrainArgs, *, min_epochs: int = 20, end: float =
 
 
 @rule("train.lr_restart", Severity.MEDIUM, explained_by=("train.mixed_runs", "train.resume_fresh_lr"))
-def lr_restart(curves: Curves, *, min_jump: float = 3.0, min_epochs: int = 10) -> Verdict:
+def lr_restart(
+    curves: Curves, *, min_jump: float = 3.0, min_epochs: int = 10, small_jump: float = 1.3, harm: float = 0.05
+) -> Verdict:
     """The learning rate jumps back up within a run. min_jump: from one epoch to the next, after it had decayed.
 
-    Warm-up is over by min_epochs.
+    Warm-up is over by min_epochs. The schedules of Ultralytics and YOLOv5 only fall after it, so that a smaller jump
+    (small_jump) is one, too, where the score falls by harm of itself with it or the rate of the biases starts anew.
     """
     lrs = list(curves.lr)
     if len(finite(lrs)) < min_epochs:
         return Skip("too_few_epochs", {"have": len(finite(lrs)), "need": min_epochs})
     for at, (a, b) in enumerate(pairwise(lrs), 2):
-        if at > min_epochs and a > 0 and b >= min_jump * a and a < 0.5 * max(finite(lrs[: at - 1])):
+        if at <= min_epochs or not a > 0 or not b >= small_jump * a:
+            continue
+        if (b >= min_jump * a and a < 0.5 * max(finite(lrs[: at - 1]))) or _restarts(curves, at, harm):
             return Hit(
                 values={"epoch": curves.epoch(at), "before": a, "after": b},
                 fixes=(Fix("resume", {"resume": True}),),
                 evidence=(Source(curves.file, curves.line(at)),),
             )
     return None
+
+
+def _restarts(curves: Curves, at: int, harm: float) -> bool:
+    """A warm-up begins at this position: the biases' rate jumps away from the weights', or the score falls with it."""
+    bias = curves.bias_lr[at - 1] if len(curves.bias_lr) >= at else 0.0
+    if len(curves.score) < at:
+        return bias > 2 * curves.lr[at - 1]
+    before, after = curves.score[at - 2], min(finite(curves.score[at - 1 : at + 2]), default=math.inf)
+    return bias > 2 * curves.lr[at - 1] or (before > 0.05 and after < (1 - harm) * before)
 
 
 @rule("train.resume_fresh_lr", Severity.HIGH)
