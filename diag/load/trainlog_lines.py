@@ -71,6 +71,8 @@ class LogParser:
         self.started = 0
         self.classes: dict[str, int] = {}
         self.table: dict[str, int] | None = None
+        self.head = "M"
+        """The second head of a validation table: M for masks, P for poses, by its header."""
 
     def fork(self) -> "LogParser":
         """A copy that can be finished while this one goes on; rows are never changed in place and are shared."""
@@ -97,6 +99,7 @@ class LogParser:
             self._epoch(number, line, found)
         elif self.open is not None and "Class" in line and "Images" in line:
             self.val_bar = bar(line)
+            self.head = "P" if "Pose(" in line else "M" if "Mask(" in line else self.head
             rest = line.rpartition("]")[2] or line
             if found := _ALL.search(rest):
                 self._metrics(found[1])
@@ -156,7 +159,7 @@ class LogParser:
         names = _METRICS.get(len(values))
         if names is None or (self.open is not None and self.open.metrics):
             return  # the re-validation of best.pt, or another program's table
-        metrics = {n: v for n, v in zip(names, values, strict=True) if n}
+        metrics = {n.replace("(M)", f"({self.head})"): v for n, v in zip(names, values, strict=True) if n}
         if self.open is None:
             if len(values) == 2 or self.runs[-1]:
                 return

@@ -69,9 +69,21 @@ def duplicate_stem(notes: Notes, *, min_each: int = 5) -> Verdict:
 
 
 @rule("data.dup_images@listed", Severity.MEDIUM)
-def dup_images(notes: Notes) -> Verdict:
-    """Checksums show the same image more than once in a split."""
+def dup_images(notes: Notes, *, min_repeats: int = 2) -> Verdict:
+    """Checksums show the same image more than once in a split, or a list names one path again and again.
+
+    min_repeats: images that a list repeats; that may be oversampling by hand, and is low.
+    """
     found = hashes(notes)
+    repeated = [(e, n) for each in lists(notes).values() for e, n in _repeats(each)]
+    if len(repeated) >= min_repeats:
+        again = sum(n - 1 for _, n in repeated)
+        return Hit(
+            values={"case": "list", "count": len(repeated), "again": again, "example": repeated[0][0].name},
+            fixes=(Fix("oversampled"),),
+            evidence=tuple(e.source for e, _ in repeated[:3]),
+            severity=Severity.LOW,
+        )
     if not found:
         return Skip("no_listing")
     copies = 0
@@ -89,12 +101,23 @@ def dup_images(notes: Notes) -> Verdict:
     return Hit(values={"count": copies, "of": images}, fixes=(Fix("drop"),), evidence=tuple(places[:4]))
 
 
+def _repeats(entries: list[Entry]) -> list[tuple[Entry, int]]:
+    """Entries of a list of paths that stand in it more than once (a listing of folders can't hold one twice)."""
+    counts: dict[tuple[str, str, str], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if re.search(r"(?:train|val|valid|test)[\w-]*\.txt$", entry.source.file):
+            counts[entry.source.file, entry.folder, entry.name].append(entry)
+    return [(same[0], len(same)) for same in counts.values() if len(same) > 1]
+
+
 @rule("data.train_val_leak@listed", Severity.HIGH, explained_by=("data.val_equals_train",))
-def leak(notes: Notes, *, min_shared: int = 3, min_share: float = 0.03) -> Verdict:
+def leak(notes: Notes, *, min_shared: int = 3, min_share: float = 0.03, most_frames: float = 0.5) -> Verdict:
     """The same pictures stand in train and in val: by path, by checksum, or as augmented copies of one source.
 
     Copies that were made before the split carry the name of their source and a hash (`a_jpg.rf.<hash>.jpg`). Equal file
-    names alone prove nothing (0001.jpg). min_shared, min_share: of the validation pictures; a few names meet by chance.
+    names alone prove nothing (0001.jpg), and neither do numbers of photographs that follow each other; frames of a
+    video (named so) with a neighbour in train are nearly the same picture, which is medium. min_shared, min_share: of the
+    validation pictures; a few names meet by chance. most_frames: of them have such a neighbour.
     """
     by_split = lists(notes)
     train, val = by_split.get("train", []), by_split.get("val", []) + by_split.get("test", [])
@@ -107,6 +130,9 @@ def leak(notes: Notes, *, min_shared: int = 3, min_share: float = 0.03) -> Verdi
         copies = [e for e in val if _source(e.stem) in sources]
         if len(copies) > len(shared):
             kind, shared = "copies", copies
+        near = _neighbours(train, val)
+        if not shared and len(near) >= max(min_shared, most_frames * len(val)):
+            kind, shared = "frames", near
     where = [e.source for e in shared]
     total = len(val)
     for same in hashes(notes).values():
@@ -129,8 +155,29 @@ def leak(notes: Notes, *, min_shared: int = 3, min_share: float = 0.03) -> Verdi
         },
         fixes=(Fix("resplit"),),
         evidence=tuple(where[:3]),
-        confidence=Confidence.MEDIUM if kind == "copies" else Confidence.HIGH,
+        confidence=Confidence.MEDIUM if kind in {"copies", "frames"} else Confidence.HIGH,
+        severity=Severity.MEDIUM if kind == "frames" else None,
     )
+
+
+_FRAME = re.compile(
+    r"(.*?(?:(?:^|[^a-z])(?:f|fr|frames?|vid|video|clip|seq|cam\d*)|mp4|avi|mov|mkv)[^a-z\d]{0,3})(\d{1,7})(?:_jpg|_png)?$",
+    re.I,
+)
+
+
+def _neighbours(train: list[Entry], val: list[Entry]) -> list[Entry]:
+    """Frames of val whose next or previous frame of the same video stands in train."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for entry in train:
+        if frame := _FRAME.match(entry.stem):
+            numbers[frame[1]].add(int(frame[2]))
+    found = []
+    for entry in val:
+        frame = _FRAME.match(entry.stem)
+        if frame and numbers.get(frame[1], set()) & {int(frame[2]) - 1, int(frame[2]) + 1}:
+            found.append(entry)
+    return found
 
 
 def _source(stem: str) -> str:
@@ -146,9 +193,20 @@ _TURNED = (
 
 
 @rule("data.exif_rotated@listed", Severity.LOW)
-def exif_rotated(notes: Notes) -> Verdict:
+def exif_rotated(notes: Notes | None, tables: Tables | None) -> Verdict:
     """exiftool or PIL say that images are turned by their EXIF tag: tools that ignore it drew boxes elsewhere."""
-    told = notes.find(r"(?:^|\W)Orientation\s*[:=]")
+    table = tables.having(r"^(?:exif[:_. ]?)?orientation$") if tables else None
+    if table is not None:
+        cells = [c.strip() for c in table.texts(table.find(r"^(?:exif[:_. ]?)?orientation$"))]
+        rows = [i for i, c in enumerate(cells, 2) if re.match(r"[2-8](?:\.0)?$|(?:rotate|mirror)", c, re.I)]
+        if not rows:
+            return None
+        return Hit(
+            values={"count": len(rows), "of": len(cells)},
+            fixes=(Fix("turn"),),
+            evidence=tuple(Source(table.file, i, ", ".join(table.rows[i - 2])[:120]) for i in rows[:3]),
+        )
+    told = notes.find(r"(?:^|\W)Orientation\s*[:=]") if notes else ()
     turned = [n for n in told if re.search(_TURNED, n.text, re.I)]
     if not told:
         return Skip("no_listing")

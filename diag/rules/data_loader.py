@@ -1,5 +1,7 @@
 """data.*: what the loader's messages, listings and tables say of a data set."""
 
+import re
+
 from diag.model.evidence import Console, Dataset
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import DataYaml, LabelFiles, Notes, Tables, TrainLog
@@ -122,6 +124,29 @@ def val_equals_train(data: DataYaml) -> Verdict:
     ):
         return None
     return Hit(values={"path": data.train}, fixes=(Fix("split"),), evidence=(Source(data.file),))
+
+
+@rule("data.val_equals_train@log", Severity.HIGH, explained_by=("data.no_images",))
+def val_equals_train_log(log: TrainLog, *, min_images: int = 10) -> Verdict:
+    """The loader read the labels of train and val from one cache, and found the same numbers in it.
+
+    Lists of one folder share a cache, too (bench c24), but not its counts. min_images: the demos of 4 and 8 images.
+    """
+    scans = {s.split: s for s in log.scans if s.split in {"train", "val"} and s.path}
+    if len(scans) < 2:
+        return Skip("split_missing")
+    train, val = scans["train"], scans["val"]
+    same = (train.total, train.labelled, train.background, train.corrupt) == (
+        val.total, val.labelled, val.background, val.corrupt,
+    )  # fmt: skip
+    if not same or train.path != val.path or train.total < min_images or re.search(r"coco(?:8|128)", train.path):
+        return None
+    return Hit(
+        values={"path": train.path, "images": train.total},
+        fixes=(Fix("split"),),
+        evidence=(Source(train.file, train.line), Source(val.file, val.line)),
+        confidence=Confidence.MEDIUM,
+    )
 
 
 @rule("data.class_imbalance@foreign", Severity.HIGH)

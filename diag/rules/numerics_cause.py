@@ -81,13 +81,15 @@ def amp_overflow(
 
 @rule("num.mps_bad_loss", Severity.CRITICAL)
 def mps_bad_loss(
-    console: Console | None, log: TrainLog | None, args: TrainArgs | None, curves: Curves | None, *, min_zero: int = 3
-) -> Verdict:
+    console: Console | None, log: TrainLog | None, args: TrainArgs | None, curves: Curves | None, *, min_zero: int = 3,
+    lost: float = 0.1,
+) -> Verdict:  # fmt: skip
     """Zero or garbage losses from Apple's MPS backend: no boxes are assigned though objects are in the batch.
 
     hub#1199, ultralytics#9933, #7554, #24399: box and dfl loss exactly 0 with instances in the batch, cls loss
     enormous; the same training on the CPU is normal. Or all scores are exactly 0 for min_zero epochs of a pretrained
-    model with objects to find (ultralytics#3962): a weak model scores little, not nothing.
+    model with objects to find (ultralytics#3962): a weak model scores little, not nothing. Or the library names its
+    known pose bug (#4031) and keypoints are lost: their mAP50 is below this share (lost) of that of the boxes.
     """
     on_mps = (console is not None and console.device == "mps") or (
         args is not None and str(args.get("device", "")) == "mps"
@@ -107,6 +109,16 @@ def mps_bad_loss(
             evidence=(Source(log.file if log else "", scored[-1].line),),
             confidence=Confidence.MEDIUM,
         )
+    warned = sources(console, ("mps_pose",), limit=1)
+    boxed, posed = (_end(curves, f"metrics/mAP50({head})") for head in "BP")
+    if warned and boxed > 0.1 and posed < lost * boxed:
+        return Hit(
+            values={"case": "pose", "box": boxed, "pose": posed},
+            fixes=(Fix("other_device", {"device": "cpu"}), Fix("update")),
+            evidence=warned,
+            confidence=Confidence.MEDIUM,
+            severity=Severity.HIGH,
+        )
     if not (zero and len(zero) >= len(rows) / 2) and not (boxes and all(v == 0.0 for v in boxes)):
         return None
     cls = zero[0].losses.get("cls_loss") if zero else None
@@ -120,6 +132,11 @@ def mps_bad_loss(
         fixes=(Fix("other_device", {"device": "cpu"}), Fix("update")),
         evidence=(where,),
     )
+
+
+def _end(curves: Curves | None, column: str) -> float:
+    """The last value of a metric; nan without it."""
+    return (curves.columns.get(column, ()) or (math.nan,))[-1] if curves else math.nan
 
 
 @rule("num.mps_bad_loss@val", Severity.CRITICAL)
