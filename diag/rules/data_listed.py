@@ -116,8 +116,8 @@ def leak(notes: Notes, *, min_shared: int = 3, min_share: float = 0.03, most_fra
 
     Copies that were made before the split carry the name of their source and a hash (`a_jpg.rf.<hash>.jpg`). Equal file
     names alone prove nothing (0001.jpg), and neither do numbers of photographs that follow each other; frames of a
-    video (named so) with a neighbour in train are nearly the same picture, which is medium. min_shared, min_share: of the
-    validation pictures; a few names meet by chance. most_frames: of them have such a neighbour.
+    video (named so) with a neighbour in train are nearly the same picture, which is medium. min_shared, min_share: of
+    the validation pictures; a few names meet by chance. most_frames: of them have such a neighbour.
     """
     by_split = lists(notes)
     train, val = by_split.get("train", []), by_split.get("val", []) + by_split.get("test", [])
