@@ -30,6 +30,7 @@ UNSEEN_ROWS = (
     ("unseen, bundles", "by[0-6]*"),
     ("bundles, quiet", "bq*"),
     ("bundles, second", "by[7-9]*"),
+    ("bundles, third", "bt*"),
 )
 
 
