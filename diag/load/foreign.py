@@ -143,7 +143,7 @@ def _walk(base: Path) -> _Found:
         suffix, lower = path.suffix.lower(), path.name.lower()
         if lower.startswith(".") or (lower in _OWN and not (lower == "train.log" and _is_console(path))):
             continue
-        if suffix == ".txt" and (inside & {"labels", "label"} or any(p.startswith("labels") for p in inside)):
+        if suffix == ".txt" and any(p.startswith("label") for p in inside):
             found.labels.append(path)
         elif suffix in _LOGS:
             found.logs.append(path)

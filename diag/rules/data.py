@@ -47,7 +47,8 @@ def no_labels(
     """No image of a split has a label.
 
     Seen in the audit, or in the losses: box and dfl losses are exactly 0 in every row only when no
-    object was ever trained on (on Apple MPS zero losses are a fault of the backend).
+    object was ever trained on (on Apple MPS zero losses are a fault of the backend); or the table of the validation
+    counts images and not one object.
     """
     if dataset is None and curves is None and not scanned(log):
         return Skip("no_evidence", {"missing": "dataset, curves"})
@@ -56,6 +57,10 @@ def no_labels(
         found: Values = {"case": "audit", "splits": bare_scan.split or "train", "images": bare_scan.total}
         where = (Source(bare_scan.file, bare_scan.line), *facts.sources(console, ("no_labels",), limit=1))
         return Hit(values=found, fixes=(Fix("layout"), Fix("export")), evidence=where)
+    judged = [e for e in log.epochs if e.metrics and e.val_images] if log else []
+    if judged and log is not None and all(e.val_instances == 0 for e in judged):
+        told: Values = {"case": "audit", "splits": "val", "images": judged[-1].val_images}
+        return Hit(values=told, fixes=(Fix("layout"), Fix("export")), evidence=(Source(log.file, judged[-1].line),))
     if dataset is not None and dataset.task != "classify":
         bare = [n for n in ("train", "val") if (s := dataset.splits.get(n)) and s.images and not s.labelled]
         if bare:
@@ -227,7 +232,7 @@ def train_too_small(
         scan = next((s for s in log.scans if s.split == "train" and s.total), None) if log else None
         if scan is None or log is None:
             return Skip("no_evidence", {"missing": "dataset, log"})
-        if scan.labelled >= min_images or not scan.labelled or scan.corrupt > scan.labelled:
+        if scan.labelled >= min_images or not scan.labelled or scan.corrupt >= scan.labelled:
             return None
         few: Values = {"case": "scan", "images": scan.labelled, "need": min_images}
         fixes = (Fix("more_data"), Fix("pretrained", pretrained(args)))

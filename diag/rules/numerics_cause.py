@@ -58,7 +58,8 @@ def amp_overflow(
     rate that is too high breaks all losses after they have grown; overflow needs no growth. Or a table holds the scale:
     torch's GradScaler starts at 65536, halves it at each overflow and doubles it after 2000 good steps, so that a
     healthy one finds its level within some halvings. fall, low: it ends this factor below its maximum and below low, or
-    is still halving in its last rows; min_rows: of the table.
+    is still halving in its last rows; min_rows: of the table. apex and deepspeed tell of each halving; one that ends
+    above low is how a scaler finds its level.
     """
     table = tables.having(r"grad\w*_?scale|scaler?$|^(?:amp|loss)_?scale") if tables else None
     if table is not None and not (args is not None and args.get("amp", True) is False):
@@ -73,10 +74,19 @@ def amp_overflow(
             )
     if console is None and curves is None:
         return Skip("no_evidence", {"missing": "console, curves"})
-    said = sources(console, ("nan_grad", "no_grad_scale"))
+    lost = next((s for s in sources(console, ("loss_scale",), limit=20) if _scale(s.text) < low), None)
+    said = (lost,) if lost else sources(console, ("nan_grad", "no_grad_scale"))
     if (args is not None and args.get("amp", True) is False) or not said:
         return None
     return Hit(values={"line": said[0].text}, fixes=(Fix("amp_off", {"amp": False}),), evidence=said)
+
+
+def _scale(text: str) -> float:
+    """The loss scale that a line of apex or deepspeed tells; 0 where it can't fall any more."""
+    if "already at minimum" in text:
+        return 0.0
+    found = re.search(r"(?:reducing loss scale to|reducing to) ([\d.]+(?:e[+-]?\d+)?)", text)
+    return float(found[1].rstrip(".") or 0) if found else math.inf
 
 
 @rule("num.mps_bad_loss", Severity.CRITICAL)
