@@ -36,10 +36,17 @@ def crosses(points: Sequence[Point]) -> bool:
     n = len(points)
     if not 4 <= n <= MAX_CORNERS:
         return False
-    for i in range(n):
-        a, b = points[i], points[(i + 1) % n]
-        for j in range(i + 2, n if i else n - 1):
-            c, d = points[j], points[(j + 1) % n]
+    edges = []
+    for i, (a, b) in enumerate(zip(points, (*points[1:], points[0]), strict=True)):
+        low, high = (a[0], b[0]) if a[0] < b[0] else (b[0], a[0])
+        edges.append((low, high, i, a, b))
+    edges.sort()  # from left to right: an edge only meets those that begin before it ends
+    for at, (_, high, i, a, b) in enumerate(edges):
+        for low, _, j, c, d in edges[at + 1 :]:
+            if low > high:
+                break
+            if (a[1] > c[1] and a[1] > d[1] and b[1] > c[1] and b[1] > d[1]) or abs(i - j) in {1, n - 1}:
+                continue
             if _side(a, b, c) * _side(a, b, d) < 0 and _side(c, d, a) * _side(c, d, b) < 0:
                 return True
     return False

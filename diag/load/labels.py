@@ -15,7 +15,8 @@ from diag.model.foreign import DataYaml, LabelFiles
 MAX_FILES = 20_000
 _MAX_PROBLEMS = 50
 _MAX_ROWS = 100_000
-_MAX_OUTLINES = 20_000
+_MAX_WORK = 10_000_000
+"""Sum of the squares of the corners of polygons that are tested for crossing: some seconds at worst."""
 _FULL = 0.995
 _MOST = 0.9
 """Share of the rows that agree on another number of fields than kpt_shape asks for: then kpt_shape is wrong."""
@@ -71,6 +72,7 @@ class _Audit:
         self.count: Counter[str] = Counter()
         self.fields: Counter[int] = Counter()
         self.task = task
+        self.work = 0
         self.classes: Counter[int] = Counter()
         self.problems: list[str] = []
         self.most = 0
@@ -140,8 +142,9 @@ class _Audit:
         if self.task != "obb" and starts_with_box(row[1:]):
             self.problem("box_first", where, "x y w h stand before the points")
             return
-        if self.count["outlines"] >= _MAX_OUTLINES:
+        if self.work > _MAX_WORK:
             return
+        self.work += (len(row) // 2) ** 2
         self.count["outlines"] += 1
         if fault := outline_fault(pairs(row[1:])):
             oriented = self.task == "obb" and len(row) == 9
@@ -205,9 +208,8 @@ class _Audit:
         most, rows = self.fields.most_common(1)[0] if self.fields else (0, 0)
         other = self.kpts and rows >= max(2, _MOST * sum(self.fields.values())) and most != 5 + self.kpts
         shape = (5 + self.kpts, most) if other else ()
-        counts = {name: n for name, n in self.count.items() if name != "outlines"}
         return LabelFiles(
-            **counts,
+            **dict(self.count),
             kpt_fields=shape,
             class_counts=dict(self.classes),
             max_objects=self.most,

@@ -244,6 +244,8 @@ class LabelFiles:
     """Rows with keypoints whose box is the whole image."""
     full_boxes: int = 0
     """Rows whose box is the whole image, with or without keypoints."""
+    outlines: int = 0
+    """Polygons that were tested for the following faults; a huge set is tested in part."""
     crossed: int = 0
     """Polygons whose lines cross so that the mask is another than the outline."""
     collapsed: int = 0

@@ -113,9 +113,10 @@ def polygon_invalid(labels: LabelFiles, *, few: float = 0.03) -> Verdict:
     if not count:
         return None
     case = max(kinds, key=lambda kind: kinds[kind])
-    rare = kinds["crossed"] == count and count < few * labels.polygon_rows
+    tested = labels.polygon_rows if case in {"few", "box_first"} else labels.outlines
+    rare = kinds["crossed"] == count and count < few * tested
     return Hit(
-        values={"case": case if case != "few" else None, "count": count, "of": labels.polygon_rows},
+        values={"case": case if case != "few" else None, "count": count, "of": tested},
         fixes=(Fix("repair"),) if case == "few" else (Fix("drop_box"),) if case == "box_first" else (Fix("order"),),
         evidence=problems(labels, "different points|before the points|(?:crossed|collapsed) corners"),
         severity=Severity.LOW if rare else Severity.CRITICAL if case == "box_first" else None,
