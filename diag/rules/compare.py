@@ -61,7 +61,8 @@ def ddp_metrics(
         if good is None or bad is None or good < min_score or bad > far * good or not losses:
             continue
         gone = bad <= collapse * good
-        if not gone and _epoch(many) < max(3, _epoch(one)):
+        told = {d.what for d in peers.differences}
+        if not gone and (_epoch(many) < max(3, _epoch(one)) or told & {"model", "data", "lr0", "optimizer", "imgsz"}):
             continue
         apart = [abs(others[n] / v - 1) for n, v in losses.items() if n in others and v > 0]
         if apart and max(apart) <= loss_within:

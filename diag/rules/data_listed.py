@@ -219,6 +219,10 @@ def exif_rotated(notes: Notes | None, tables: Tables | None) -> Verdict:
     )
 
 
+_LEAST_USUAL = 64
+"""The usual longer side of a listing of image sizes; pairs of smaller numbers count something else."""
+
+
 @rule("data.image_extreme@listed", Severity.LOW)
 def image_extreme(
     notes: Notes | None, tables: Tables | None, *, min_side: int = 10, max_side: int = 8000,
@@ -244,7 +248,8 @@ def image_extreme(
         small, large = min(width, height), max(width, height)
         if 0 < small < min_side or large > max_side or width * height > max_pixels or large > max_aspect * small:
             odd.append((f"{width} x {height}", source))
-    if not odd or len(odd) > most * len(found):
+    middle = sorted(max(w, h) for w, h, _ in found)[len(found) // 2]
+    if not odd or len(odd) > most * len(found) or middle < _LEAST_USUAL:
         return None
     return Hit(
         values={"count": len(odd), "of": len(found), "example": odd[0][0]},

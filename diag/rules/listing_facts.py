@@ -146,17 +146,20 @@ def sizes(notes: Notes | None) -> list[tuple[int, int, Source]]:
 
 _NAME = re.compile(r"^[\s│|├└─+`\\-]*([\w][\w .&()'-]{0,60}?)[\\/]?$")
 _PATH = re.compile(r"(?:^|[\\/])(train|val|valid|validation|test)[\\/]([^\\/\s]+)(?:[\\/]|$)", re.I)
+_DETECTION = re.compile(r"(?:^|[\\/ │├└─])(?:images|labels|runs)(?:[\\/]|$)", re.I)
 _OTHER = {"images", "labels", "annotations", "masks", "label", "image", "weights", "videos"}
 
 
 def class_folders(notes: Notes | None) -> dict[str, frozenset[str]]:
     """The class folders of each split of a classification set: of `train: a b c`, of tree, of find and of ls.
 
-    Splits that hold images/ and labels/ are a detection set and are left out, and so are listings that were cut.
+    Listings that hold images/ or labels/ are of a detection set and are left out (its scenes may differ between
+    splits), and so are listings that were cut, results of trainings (runs/train/exp) and texts that only name a path
+    now and then.
     """
     found: dict[str, set[str]] = defaultdict(set)
     for lines in _by_file(notes).values():
-        if len(lines) >= _FULL or any(_CUT.search(n.text) for n in lines):
+        if len(lines) >= _FULL or any(_CUT.search(n.text) or _DETECTION.search(n.text) for n in lines):
             continue
         if any(re.search("[├└]", n.text) for n in lines):
             _tree(lines, found)
@@ -168,10 +171,9 @@ def class_folders(notes: Notes | None) -> dict[str, frozenset[str]]:
         base = lines[0].file.replace("\\", "/").rpartition("/")[2].lower()
         if re.search(r"^(?:train|val|test)", base):
             continue  # a list of paths of one split, not a listing of folders
-        for note in lines:
-            if re.search(r"[%=:]\s|\s{2,}\d", note.text):
-                continue
-            if path := _PATH.search(note.text):
+        paths = [path for n in lines if " " not in n.text and (path := _PATH.search(n.text))]
+        if len(paths) >= _MIN_SHARE * len(lines):
+            for path in paths:
                 found[path[1].lower()].add(path[2])
     clean = {s: frozenset(n for n in names if "." not in n) for s, names in found.items()}
     return {_SAME.get(s, s): names for s, names in clean.items() if len(names) > 1 and not names & _OTHER}

@@ -159,11 +159,13 @@ def mps_validation(
     ultralytics#24399: 0.297 in results.csv, 0.780 by `yolo val` of best.pt on the same split; on CUDA both agree.
     apart: between the best score of the curves and that of a log which holds nothing but a result (or the other way
     round).
-    min_score: the lower of the two; below it a label or path fault is nearer.
+    min_score: the lower of the two; below it a label or path fault is nearer. Not for another split.
     """
     on_mps = (console is not None and console.device == "mps") or (
         args is not None and str(args.get("device", "")) == "mps"
     )
+    if log is not None and str(log.args.get("split", "val")) != "val":
+        return None
     if log is None or curves is None or not curves.score50 or curves.file == log.file:
         return Skip("no_evidence", {"missing": "log, curves"})
     alone = log.epochs[0] if len(log.epochs) == 1 and log.epochs[0].epoch == 0 and not log.epochs[0].losses else None
