@@ -202,14 +202,19 @@ def bn_garbage(
     factor: float = 20.0,
     train_fall: float = 0.1,
     max_score: float = 0.05,
+    enormous: float = 1000.0,
+    few_epochs: int = 2,
 ) -> Verdict:
     """BatchNorm statistics hold garbage: training losses are normal and fall, validation losses are beyond any scale.
 
     The training uses batch statistics, validation the running ones. factor: of the training loss, in most epochs, while
-    the training loss fell by train_fall and the score stays below max_score. A training loss of exactly zero is not
+    the training loss fell by train_fall and the score stays below max_score. enormous: times; few_epochs are enough to
+    tell that. A training loss of exactly zero is not
     normal: then the model is broken for training, too.
     """
-    if curves.rows < min_epochs:
+    ratios = [v / t for t, v in zip(curves.train_sum, curves.val_sum, strict=False) if t > 0 and v > 0]
+    sure = len(ratios) >= few_epochs and min(ratios) >= enormous
+    if curves.rows < min_epochs and not sure:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     pairs = [(t, v) for t, v in zip(curves.train_sum, curves.val_sum, strict=False) if t > 0 and v > 0]
     if not pairs:

@@ -83,6 +83,8 @@ def incomplete(
         return Skip("still_running")
     if log is not None and curves.file == log.file and log.ended in {"cut", ""}:
         return Skip("excerpt")  # a log that just ends may be a part of one
+    if curves.excerpt and run is None:
+        return Skip("excerpt")
     # A resumed file repeats rows, so the file's own last epoch number counts, too.
     if curves.rows >= planned or curves.epochs[-1] >= planned or stopped_early(curves, args):
         return None
@@ -192,7 +194,7 @@ def converged(
         return Skip("no_score")
     planned = planned_epochs(args)
     said = bool(console and console.of("early_stop"))
-    if planned is not None and curves.rows < planned and not said and not stopped_early(curves, args):
+    if planned is not None and curves.trained < planned and not said and not stopped_early(curves, args):
         return None
     if patience_too_short(curves, args, max_patience=0, lr_left=0.5, gain=0.02, noise=0.05):
         return None
@@ -212,7 +214,7 @@ def converged(
             "best": curves.best,
             "last": curves.last,
             "epoch": curves.epoch(curves.best_at),
-            "epochs": curves.rows,
+            "epochs": curves.trained,
             "metric": curves.metric_name,
         },
         evidence=(Source(curves.file, curves.line(curves.best_at)),),

@@ -98,7 +98,7 @@ def plateau(
             "last": curves.last,
             "best": curves.best,
             "epoch": curves.epoch(curves.best_at),
-            "epochs": curves.rows,
+            "epochs": curves.trained,
             "gain": curves.gain,
             "metric": curves.metric_name,
         },
@@ -171,8 +171,8 @@ def _head(
     )
     if not strict:
         return Skip("no_column", {"column": f"metrics/mAP50-95({head})"})
-    if curves.rows < min_epochs:
-        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    if curves.trained < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.trained, "need": min_epochs})
     box, other = curves.last, mean(strict[-curves.window :])
     if not box > min_box or not other < low * box:
         return None

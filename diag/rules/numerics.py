@@ -64,7 +64,7 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
         fixes.append(Fix("resume_before"))
     return Hit(
         values={
-            "case": "start" if first == 1 else "later" if forever else "recovered",
+            "case": "start" if first == 1 and not curves.excerpt else "later" if forever else "recovered",
             "epoch": curves.epoch(first),
             "rows": len(bad),
             "of": curves.rows,

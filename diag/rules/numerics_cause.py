@@ -34,7 +34,7 @@ def amp_gpu_arch(
     if args is not None and args.get("amp", True) is False:
         return None
     nan = all(math.isnan(v) for values in curves.train.values() for v in values[:1])
-    if not nan:
+    if not nan or curves.excerpt:
         return None
     if not name:
         return Skip("gpu_unknown")

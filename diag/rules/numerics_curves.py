@@ -24,6 +24,8 @@ def bias_warmup(
     is no good first score to compare with; a start from weights that scores about 0 is the harm. From scratch there is
     nothing to wreck.
     """
+    if curves.excerpt:
+        return Skip("excerpt")
     lr = max(finite(curves.lr), default=math.nan)
     bias = args.get("warmup_bias_lr", 0.1)
     first = curves.score[0] if curves.score else math.nan

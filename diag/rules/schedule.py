@@ -115,7 +115,7 @@ def close_mosaic(
     planned, last = planned_epochs(args), args.get("close_mosaic", 10)
     if planned is None or not isinstance(last, int):
         return Skip("no_plan")
-    at = planned - last  # rows before the switch
+    at = planned - last - (curves.trained - curves.rows)  # rows before the switch
     if last <= 0 or args.get("mosaic", 1.0) == 0 or at < width or curves.rows < at + width:
         return None
     score = [mean(curves.score[at - width : at]), mean(curves.score[at : at + width])] if curves.score else []

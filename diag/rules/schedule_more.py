@@ -89,6 +89,8 @@ def lr_too_low(
     lrs = finite(curves.lr)
     if not lrs:
         return Skip("no_lr")
+    if curves.excerpt:
+        return Skip("excerpt")  # every schedule ends at such rates
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if max(lrs) > max_lr or max(lrs) < _TINY or not curves.train_fall < max_fall or curves.last > max_score:
@@ -132,7 +134,7 @@ def lr_restart(
     if len(finite(lrs)) < min_epochs:
         return Skip("too_few_epochs", {"have": len(finite(lrs)), "need": min_epochs})
     for at, (a, b) in enumerate(pairwise(lrs), 2):
-        if at <= min_epochs or not a > 0 or not b >= small_jump * a:
+        if max(at, curves.epoch(at)) <= min_epochs or not a > 0 or not b >= small_jump * a:
             continue
         if (b >= min_jump * a and a < 0.5 * max(finite(lrs[: at - 1]))) or _restarts(curves, at, harm):
             return Hit(
@@ -171,6 +173,8 @@ def resume_fresh_lr(
     """
     if args is None:
         return Skip("no_evidence", {"missing": "args"})
+    if curves.excerpt:
+        return Skip("excerpt")
     model = str(args.get("model", args.get("weights", "")))
     own = model.replace("\\", "/").endswith(("/last.pt", "/best.pt")) or model in {"last.pt", "best.pt"}
     if not own or args.get("resume", False) not in {False, None, "False", "false"}:
@@ -209,6 +213,8 @@ def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.
     The learning rate peaks where warm-up ends: with w epochs of it there are about 100 / w batches in an epoch.
     min_share: of the run.
     """
+    if curves.excerpt:
+        return Skip("excerpt")
     lrs = finite(curves.lr)
     if len(lrs) < min_epochs:
         return Skip("too_few_epochs", {"have": len(lrs), "need": min_epochs})
@@ -250,6 +256,8 @@ def not_annealed(
     planned, lrs = planned_epochs(args), finite(curves.lr)
     if planned is None:
         return Skip("no_plan")
+    if curves.excerpt and run is None:
+        return Skip("excerpt")
     if (
         len(lrs) < min_epochs
         or curves.rows >= planned

@@ -70,8 +70,8 @@ def low_precision(curves: Curves, *, min_epochs: int = 20, max_precision: float 
 
 
 def _side(curves: Curves, weak: int, *, min_epochs: int, most: float, gap: float, fixes: tuple[Fix, ...]) -> Verdict:
-    if curves.rows < min_epochs:
-        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    if curves.trained < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.trained, "need": min_epochs})
     pair = _pr(curves)
     if any(map(math.isnan, pair)):
         return Skip("no_score")
@@ -90,8 +90,8 @@ def localisation(curves: Curves, *, min_epochs: int = 20, min_50: float = 0.6, m
 
     MAP50-95 over mAP50 (usually 0.6 to 0.75), from min_50 on.
     """
-    if curves.rows < min_epochs:
-        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    if curves.trained < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.trained, "need": min_epochs})
     if not curves.score50 or "accuracy" in curves.metric or not curves.best_at:
         return Skip("no_score")
     fifty = mean(curves.score50[-curves.window :])
@@ -145,6 +145,8 @@ def leak(
     scores = finite(curves.score)
     if not scores:
         return Skip("no_score")
+    if curves.excerpt:
+        return Skip("excerpt")
     limit = perfect if "accuracy" in curves.metric else 0.985
     if min(scores[:rows]) < limit or mean(scores[-curves.window :]) < limit:
         return None
