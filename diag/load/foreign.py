@@ -14,6 +14,7 @@ from diag.load.follow import Files
 from diag.load.kinds import KINDS
 from diag.load.labels import MAX_FILES, parse_data_yaml, parse_labels
 from diag.load.notes import MAX_NOTE_BYTES, parse_notes
+from diag.load.rates import with_rates
 from diag.load.read import UnreadableError, read_text
 from diag.load.results import parse_results
 from diag.load.tables import parse_results_txt, parse_table, phase_ledger, phase_steps, phases
@@ -118,13 +119,14 @@ def assemble(
     args = _arguments(evidence.args, log, texts)
     if epochs is None and log is not None:
         epochs = log_epochs(log)
+    rated = with_rates(epochs, found)
     stages = phases(found)
     return replace(
         evidence,
         console=console,
         log=log,
-        epochs=epochs,
-        curves=evidence.curves or curves(epochs),
+        epochs=rated,
+        curves=(evidence.curves if rated is epochs else None) or curves(rated),
         args=args,
         tables=found,
         phases=stages,
@@ -221,10 +223,7 @@ def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Con
 
 
 def _continued(log: TrainLog, others: list[TrainLog]) -> TrainLog:
-    """The log with the epochs of logs that resumed it: the same plan, and epochs that begin after its last (or, where a
-
-    log of an earlier part is read later, that end before its first). The file is then named by all of them.
-    """
+    """The log with the epochs of logs that resumed it: the same plan, the next epoch. The file is then named by both."""
     for other in others:
         if not log.epochs or not other.epochs or other.epochs[-1].planned != log.epochs[-1].planned:
             continue

@@ -79,6 +79,8 @@ def incomplete(
     planned = planned_epochs(args)
     if planned is None:
         return Skip("no_plan")
+    if not curves.train and not curves.metric and run is None:
+        return Skip("no_losses")  # a log of rates alone
     if run is not None and run.exit_cause.kind == "running" and not run.ended:
         return Skip("still_running")
     if log is not None and curves.file == log.file and log.ended in {"cut", ""}:
