@@ -223,7 +223,7 @@ def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Con
 
 
 def _continued(log: TrainLog, others: list[TrainLog]) -> TrainLog:
-    """The log with the epochs of logs that resumed it: the same plan, the next epoch. The file is then named by both."""
+    """The log with the epochs of logs that resumed it (same plan, next epoch); the file is then named by both."""
     for other in others:
         if not log.epochs or not other.epochs or other.epochs[-1].planned != log.epochs[-1].planned:
             continue

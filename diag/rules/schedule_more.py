@@ -256,7 +256,7 @@ def not_annealed(
     planned, lrs = planned_epochs(args), finite(curves.lr)
     if planned is None:
         return Skip("no_plan")
-    if (curves.excerpt or not (curves.train or curves.metric)) and run is None:
+    if curves.excerpt and run is None:
         return Skip("excerpt")
     if (
         len(lrs) < min_epochs
