@@ -3,23 +3,20 @@
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
-from diag.load.kinds import GATES, pattern
+from diag.load.known_lines import KnownLines, lower, plain
 from diag.load.read import UnreadableError
 from diag.load.trainlog_lines import LogParser
-from diag.model.evidence import Console, ConsoleLine
+from diag.model.evidence import Console
 from diag.model.foreign import TrainLog
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_STAMP = re.compile(r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*\s*\|?\s*(?:[A-Z]+\s*\|\s*\S+\s*\|\s*)?")
-_ANSI_BYTES = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_DIGITS = b"0123456789.-"
-_MAX_MEMO = 100_000
-_MAX_TEXT = 300
-_MAX_PER_KIND = 20
-_MAX_LINE = 4000
 MAX_LOG_BYTES = 2 * 1024 * 1024 * 1024
-_CHUNK = 1 << 20
+_BLOCK = 1 << 16
+_MAX_BLOCK = 1 << 20
+_FEW = 4096
+_BAR = (b"\r", b"%|", b"it/s", b"s/it")
+_ANSI_BYTES = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 def read_console(path: Path, *, name: str = "console.log") -> Console:
@@ -45,7 +42,7 @@ def read_log(path: Path, *, name: str = "console.log") -> tuple[Console, TrainLo
             if b"\0" in head:
                 raise UnreadableError("binary, not text")
             file.seek(0)
-            return _parse(_lines(file), name)
+            return _parse(blocks(file), name)
     except OSError as error:
         raise UnreadableError(error.strerror or type(error).__name__) from error
 
@@ -57,111 +54,96 @@ def parse_console(text: str, *, name: str = "console.log") -> Console:
 
 def parse_log(text: str, *, name: str = "console.log") -> tuple[Console, TrainLog]:
     """Known lines and training of a log."""
-    return _parse(enumerate(text.encode("utf-8", "replace").split(b"\n"), 1), name)
+    return _parse((text.encode("utf-8", "replace"),), name)
 
 
-def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    yield from enumerate(file, 1)
+def blocks(file: IO[bytes]) -> Iterator[bytes]:
+    """A file in pieces that end with a line; in one without end (a bar drawn for days) where it was drawn again."""
+    rest = b""
+    while piece := file.read(_BLOCK):
+        rest += piece
+        cut = rest.rfind(b"\n") + 1
+        if not cut and len(rest) > _MAX_BLOCK:
+            cut = rest.rfind(b"\r") + 1
+            rest = rest if cut else rest[:_MAX_BLOCK]
+        if cut:
+            yield rest[:cut]
+            rest = rest[cut:]
+    if rest:
+        yield rest
 
 
-def _parse(lines: Iterable[tuple[int, bytes]], name: str) -> tuple[Console, TrainLog]:
+def _parse(pieces: Iterable[bytes], name: str) -> tuple[Console, TrainLog]:
     reader = LogReader(name)
-    reader.feed(lines)
+    for block in pieces:
+        reader.feed(block)
     return reader.finish()
 
 
 class LogReader:
-    """A console log that is taken in piece by piece. `line` is the number of the last line."""
+    """A console log that is taken in piece by piece."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.line = 0
+        self._ended = 0
+        self._rest = False
         self._parser = LogParser(name)
-        self._lamp = _KnownLines(self._parser)
+        self._lamp = KnownLines(self._parser)
         self._pending, self._pending_at, self._key = b"", 0, b""
 
-    def feed(self, lines: Iterable[tuple[int, bytes]]) -> None:
-        """Take numbered lines in."""
-        parser, lamp = self._parser, self._lamp
-        pending, pending_at, key = self._pending, self._pending_at, self._key
-        number = self.line
-        for number, raw in lines:
+    def feed(self, block: bytes) -> None:
+        """Take a piece in that ends with a line, or where a bar is drawn again."""
+        if b"\r\n" in block:
+            block = block.replace(b"\r\n", b"\n")
+        if any(sign in block for sign in _BAR):
+            self._lines(block)
+        elif self._lamp.silent(block):
+            if not block.isspace():
+                self._flush()
+            self._ended += block.count(b"\n")
+        elif len(block) > _FEW and 0 < (cut := block.find(b"\n", len(block) // 2) + 1) < len(block):
+            self.feed(block[:cut])
+            self.feed(block[cut:])
+        else:
+            self._lines(block)
+        self._rest = bool(block) and not block.endswith(b"\n")
+
+    def _lines(self, block: bytes) -> None:
+        for number, raw in enumerate(block.split(b"\n"), self._ended + 1):
             for part in raw.split(b"\r") if b"\r" in raw else (raw,):
                 if _is_bar(part):
                     # A bar that is drawn again says nothing new: only the last one before another line counts.
                     new = (_ANSI_BYTES.sub(b"", part[:60]) if b"\x1b" in part[:60] else part).split(None, 1)[:1]
-                    if pending and new != [key]:
-                        parser.feed(pending_at, _text(pending))
-                    pending, pending_at, key = part, number, new[0] if new else b""
+                    if new != [self._key]:
+                        self._flush()
+                    self._pending, self._pending_at, self._key = part, number, new[0] if new else b""
                 elif part and not part.isspace():
-                    if pending:
-                        parser.feed(pending_at, _text(pending))
-                        pending = b""
-                    lamp.line(number, part)
-        self.line = number
-        self._pending, self._pending_at, self._key = pending, pending_at, key
+                    self._flush()
+                    self._lamp.line(number, part)
+        self._ended += block.count(b"\n")
+
+    def _flush(self) -> None:
+        if self._pending:
+            low, part, self._pending = lower(self._pending), self._pending, b""
+            if self._parser.wants(low) or b"scanning" in low or b"caching" in low or b"class" in low:
+                self._parser.feed(self._pending_at, plain(part))
 
     def fork(self) -> "LogReader":
         """A copy that goes its own way: it can be finished while this one goes on."""
         twin = LogReader(self.name)
-        twin.line = self.line
         twin._parser = self._parser.fork()
-        twin._lamp = _KnownLines(twin._parser)
-        twin._lamp.found, twin._lamp.counts = list(self._lamp.found), dict(self._lamp.counts)
-        twin._lamp.gates = self._lamp.gates
+        twin._lamp = self._lamp.fork(twin._parser)
+        twin._ended, twin._rest = self._ended, self._rest
         twin._pending, twin._pending_at, twin._key = self._pending, self._pending_at, self._key
         return twin
 
     def finish(self) -> tuple[Console, TrainLog]:
         """All that was seen; nothing may be fed afterwards (`fork` first, to go on)."""
-        if self._pending:
-            self._parser.feed(self._pending_at, _text(self._pending))
-            self._pending = b""
+        self._flush()
         found = tuple(self._lamp.found)
-        log = self._parser.finish(self.line, {line.kind for line in found})
+        log = self._parser.finish(self._ended + self._rest, {line.kind for line in found})
         banner = next((line.text for line in found if line.kind == "banner"), "")
         return Console(found, _device(banner), banner, self.name), log
-
-
-class _KnownLines:
-    """Picks the lines of known kinds, and hands to the parser what it may want."""
-
-    def __init__(self, parser: LogParser) -> None:
-        self.parser = parser
-        self.found: list[ConsoleLine] = []
-        self.counts: dict[str, int] = {}
-        self.gates = GATES
-        self.memo: dict[bytes, tuple[tuple[str, ...], bool]] = {}
-
-    def line(self, number: int, part: bytes) -> None:
-        low = part[:_MAX_LINE].lower()
-        if b"\x1b" in low:
-            low = _ANSI_BYTES.sub(b"", low)
-        # Chatty logs say one sentence with ever new numbers: its words are looked for once.
-        sentence = low.translate(None, _DIGITS)
-        known = self.memo.get(sentence)
-        if known is None:
-            found = tuple(kind for word, kinds in self.gates if word in low for kind in kinds)
-            known = (found, self.parser.knows(low))
-            if len(self.memo) < _MAX_MEMO and len(sentence) < _MAX_TEXT:
-                self.memo[sentence] = known
-        kinds, wanted = known
-        wanted = wanted or self.parser.wants(low)
-        if not kinds and not wanted:
-            return
-        text = _text(part)
-        if wanted:
-            self.parser.feed(number, text)
-        self.keep(number, text.strip(), kinds)
-
-    def keep(self, number: int, text: str, kinds: tuple[str, ...]) -> None:
-        for kind in dict.fromkeys(kinds) if text else ():
-            if self.counts.get(kind, 0) < _MAX_PER_KIND and pattern(kind).search(text):
-                self.counts[kind] = self.counts.get(kind, 0) + 1
-                self.found.append(ConsoleLine(kind, number, text[:_MAX_TEXT]))
-                if self.counts[kind] == _MAX_PER_KIND:
-                    self.gates = _open_gates(self.counts)
-                    self.memo.clear()
 
 
 def _is_bar(part: bytes) -> bool:
@@ -170,18 +152,6 @@ def _is_bar(part: bytes) -> bool:
         tail = part[-40:].rstrip()
         return tail.endswith(b"]") or (b"\xe2\x94" in part and tail[-1:] in b"smh%0123456789")
     return False
-
-
-def _open_gates(counts: dict[str, int]) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
-    """The words whose kinds are not yet full."""
-    full = {kind for kind, count in counts.items() if count >= _MAX_PER_KIND}
-    left = ((word, tuple(k for k in kinds if k not in full)) for word, kinds in GATES)
-    return tuple((word, kinds) for word, kinds in left if kinds)
-
-
-def _text(part: bytes) -> str:
-    text = _ANSI.sub("", part[:_MAX_LINE].decode("utf-8", "replace").lstrip("\ufeff")).rstrip()
-    return _STAMP.sub("", text, count=1) if text[:2] == "20" and "|" in text[:60] else text
 
 
 def _device(banner: str) -> str:

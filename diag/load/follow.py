@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -108,11 +109,13 @@ class Follower(Files):
             known = self._logs.get(path)
             if known is None or _replaced(known, file):
                 known = self._logs[path] = _Log(reader=LogReader(name))
-            known.reader.feed(enumerate(_new_lines(known, file), known.reader.line + 1))
+            new = _new_lines(known, file)
+            while block := b"".join(islice(new, 500)):
+                known.reader.feed(block)
             file.seek(max(known.offset, file.seek(0, 2) - _TAIL))
             reader = known.reader.fork()
             if tail := file.read():
-                reader.feed([(reader.line + 1, tail)])
+                reader.feed(tail)
         return reader.finish()
 
 

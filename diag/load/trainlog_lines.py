@@ -26,17 +26,22 @@ _SCAN_OLD = re.compile(r"(\d+) found, (\d+) missing, (\d+) empty, (\d+) corrupt"
 _CACHE = re.compile(r"Caching images \((\d+(?:\.\d+)?) ?GB ?(\w*)\)", re.I)
 _TRANSFER = re.compile(r"Transferred (\d+)/(\d+) items")
 _OPT = re.compile(r"optimizer:\W*(\w+)\(lr=([\d.eE+-]+)")
-_AUTOBATCH = re.compile(r"^\s*\d{4,}\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s+[\d.]+\s+\(")
+_AUTOBATCH = re.compile(r"^\s*\d{4,}\s+\d*\.?\d+\s+(\d*\.?\d+)\s+\d*\.?\d+\s+\d*\.?\d+\s+\(")
 _START = re.compile(r"Starting training for (\d+) epochs", re.I)
-_DONE = re.compile(r"(\d+) epochs completed in ([\d.]+) hours", re.I)
-_CLOCK = re.compile(r"^\W{0,2}(?:\d{4}-\d\d-\d\d[ T])?(\d\d):(\d\d):(\d\d)\b")
-_WANTED = re.compile(
-    rb"(?:\x1b\[[\d;]*m|\W)*(?:\d+/\d+\s|\d{4,}\s|\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|epoch\s|all\s|class\s)"
+_DONE = re.compile(r"(\d+) epochs completed in (\d*\.?\d+) hours", re.I)
+_CLOCKED = (
+    rb"[^\w\n]{0,2}(?:\d{4}-\d\d-\d\d[ t])?(\d\d):(\d\d):(\d\d)\b[^\s|]{0,12}[ \t]*\|?[ \t]*"
+    rb"(?:[a-z]+ *\| *[^\s|]+ *\| *)?"
 )
-_WORDS: tuple[bytes, ...] = (
+_ROWS = rb"[^\w\n]*(?:\d+/\d+\s|\d{4,}\s|epoch\s|all\s|class\s)"
+_STAMP = re.compile(_CLOCKED)
+_WANTED = re.compile(_ROWS)
+_WANTED_LINES = re.compile(rb"^(?:%s)?%s" % (_CLOCKED, _ROWS), re.M)
+WORDS: tuple[bytes, ...] = (
     b"scanning", b"caching", b"transferred", b"starting", b"completed", b"optimizer", b"ultralytics", b"yolo",
     b"engine", b"weights=", b" all  ", b"hyperparameters", b"out of memory",
 )  # fmt: skip
+"""A lower-case line with one of these may be of use to `LogParser.feed`, whatever its numbers are."""
 _NAMES = {"box": "box_loss", "obj": "obj_loss", "cls": "cls_loss", "loss": "loss", "seg": "seg_loss"}
 _NO_LOSS = {"labels", "img_size", "instances", "size", "targets", "total", "top1_acc", "top5_acc"}
 _BOX = ("metrics/precision(B)", "metrics/recall(B)", "metrics/mAP50(B)", "metrics/mAP50-95(B)")
@@ -83,13 +88,26 @@ class LogParser:
         twin.runs = [list(run) for run in self.runs]
         return twin
 
-    def knows(self, low: bytes) -> bool:
-        """Whether a word of this lower-case line may be of use to `feed`, whatever its numbers are."""
-        return any(word in low for word in _WORDS)
-
     def wants(self, low: bytes) -> bool:
-        """Whether the line is a table row, a header or a time stamp, or follows a row for all classes."""
-        return self.table is not None or _WANTED.match(low, 0, 300) is not None
+        """Whether a lower-case line is a table row or header or follows the row for all. Takes its time of day."""
+        start = self._tick(low)
+        return self.table is not None or _WANTED.match(low, start, start + 300) is not None
+
+    def idle(self, low: bytes) -> bool:
+        """Whether `wants` would hold for none of these lines. Takes the last one's time of day."""
+        if self.table is not None or _WANTED_LINES.search(low):
+            return False
+        self._tick(low[low.rfind(b"\n", 0, -1) + 1 :])
+        return True
+
+    def _tick(self, low: bytes) -> int:
+        """Take a line's time of day; returns where the line goes on."""
+        stamp = _STAMP.match(low)
+        if stamp is None:
+            return 0
+        hours, minutes, seconds = stamp.groups()
+        self.clock = int(hours) * 3600.0 + int(minutes) * 60 + int(seconds)
+        return stamp.end()
 
     def feed(self, number: int, line: str) -> None:
         """One line without control characters."""
@@ -187,8 +205,6 @@ class LogParser:
             self.runs[-1].append(row)
 
     def _other(self, number: int, line: str) -> None:
-        if found := _CLOCK.match(line):
-            self.clock = int(found[1]) * 3600.0 + int(found[2]) * 60 + int(found[3])
         if "out of memory" in line.lower() and "TensorBoard" not in line:
             in_val = self.val_bar is not None and self.val_bar.done < self.val_bar.total
             self.facts.setdefault("oom_phase", "val" if in_val else "train" if self.open or self.runs[-1] else "start")

@@ -97,7 +97,8 @@ def incomplete(
     return Hit(
         values={
             "case": "known" if known else "unknown",
-            "epochs": curves.rows,
+            # An excerpt begins in the middle; what counts is how far the run came.
+            "epochs": max(curves.rows, int(curves.epochs[-1]) + (curves.epochs[0] == 0)),
             "planned": planned,
             "best": curves.best if curves.best_at else None,
             "cause": cause.kind if cause and known else None,

@@ -196,7 +196,7 @@ def _quota(notes: Notes | None) -> float:
         if quota and period:
             return quota / period
     quota, period = _count(notes, r"cfs_quota_us\D{1,4}(\d+)"), _count(notes, r"cfs_period_us\D{1,4}(\d+)")
-    return quota / (period or 100000.0) if quota else _count(notes, r"--cpus[= ]([\d.]+)") or 0.0
+    return quota / (period or 100000.0) if quota else _count(notes, r"--cpus[= ](\d*\.?\d+)") or 0.0
 
 
 def _count(notes: Notes | None, pattern: str, *, group: int = 1) -> float | None:

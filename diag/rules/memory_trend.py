@@ -87,7 +87,7 @@ def autobatch(console: Console, log: TrainLog, *, min_rise: float = 0.05, absurd
     if not (said or flat or (proposed or 0) >= absurd):
         return None
     held = next(
-        (float(m[1]) for line in console.of("autobatch") if (m := re.search(r"([\d.]+)G reserved", line.text))), None
+        (float(m[1]) for line in console.of("autobatch") if (m := re.search(r"(\d*\.?\d+)G reserved", line.text))), None
     )
     return Hit(
         values={

@@ -73,7 +73,7 @@ def lr0_ignored_log(
     factor, medium_factor, high_factor: as for train.lr0_ignored; without the chosen rate it is medium.
     """
     said = sources(console, ("optimizer_auto",), limit=1)
-    found = re.search(r"ignoring \W{0,2}(?:lr0?)=([\d.]+(?:e-?\d+)?)", said[0].text) if said else None
+    found = re.search(r"ignoring \W{0,2}(?:lr0?)=(\d*\.?\d+(?:e-?\d+)?)", said[0].text) if said else None
     lr0 = float(found[1].rstrip(".") or 0) if found else 0.0
     asked = args.get("lr0") if args else None
     named = str(args.get("optimizer", "")) if args else ""

@@ -30,7 +30,7 @@ def slow_access(
     said = sources(console, ("slow_access",))
     if not said or loader is not None:
         return None
-    ping, read, size = (_number(rf"{w}: ([\d.]+)", said[0].text) for w in ("ping", "read", "size"))
+    ping, read, size = (_number(rf"{w}: (\d*\.?\d+)", said[0].text) for w in ("ping", "read", "size"))
     tiny = size is not None and size < tiny_kb
     late = ping is not None and ping > max_ping_ms
     if tiny and not late:

@@ -93,6 +93,20 @@ def test_the_image_keeps_to_its_budget(engine: Engine) -> None:
     assert engine.run(args=("python", "-c", "import triton")).code == 1
 
 
+def test_nothing_is_compiled_at_each_start(engine: Engine) -> None:
+    """A read-only root keeps no bytecode, so every process would compile what it imports, torch for seconds."""
+    script = (
+        "import sys, importlib.util as u, os\n"
+        "import torch.utils.tensorboard, torchvision, ultralytics.models.yolo, jupyterlab.labapp, tensorboard.main\n"
+        "import diag.engine, diag.rules, diag.load, diag.render\n"
+        "files = [m.__file__ for m in sys.modules.values() if os.path.isfile(getattr(m, '__file__', None) or '')]\n"
+        "print(len(files), *[f for f in files if f.endswith('.py') and not os.path.exists(u.cache_from_source(f))])"
+    )
+    count, *lacking = engine.run(args=("python", "-c", script)).out.split()
+    assert int(count) > 1000
+    assert lacking == []
+
+
 FOREIGN = r"lib(cuda|mlx5|rdmacm|ibverbs|ucs|ucp|pmix|fabric|oshmem|mpi)\.so\.\d+"
 """Libraries that only the host's driver or a cluster's fabric brings; what wants them is loaded only there."""
 
