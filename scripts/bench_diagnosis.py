@@ -30,6 +30,11 @@ UNSEEN_ROWS = (
     ("unseen, quiet", "q*"),
     ("unseen, second", "w*"),
     ("unseen, third", "x*"),
+    ("unseen, bundles", "by[0-6]*"),
+    ("bundles, quiet", "bq*"),
+    ("bundles, second", "by[7-9]*"),
+    ("bundles, third", "bt*"),
+    ("excerpts", "be*"),
 )
 
 

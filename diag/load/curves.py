@@ -139,7 +139,12 @@ def _bias_lr(rows: Sequence[Epoch], names: Sequence[str]) -> tuple[float, ...]:
     columns = [_column(rows, n) for n in names if n.startswith(("lr/", "x/lr"))]
     columns = [c for c in columns if finite(c)]
     top = max(columns, key=lambda c: finite(c)[0], default=())
-    return top if len(columns) > 1 and finite(top)[0] > finite(_weights_lr(rows, names))[0] else ()
+    weights = _weights_lr(rows, names)
+    if len(columns) > 1 and finite(top)[0] > finite(weights)[0]:
+        return top
+    # An excerpt begins after warm-up, where all rates are the same; a restart in it shows the biases' own.
+    top = max(columns, key=lambda c: max(finite(c)), default=())
+    return top if len(columns) > 1 and max(finite(top)) > 1.5 * max(finite(weights)) else ()
 
 
 def _stop_at(rows: Sequence[Epoch], names: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -14,6 +14,7 @@ from diag.load.follow import Files
 from diag.load.kinds import KINDS
 from diag.load.labels import MAX_FILES, parse_data_yaml, parse_labels
 from diag.load.notes import MAX_NOTE_BYTES, parse_notes
+from diag.load.rates import with_rates
 from diag.load.read import UnreadableError, read_text
 from diag.load.results import parse_results
 from diag.load.streams import joined as both_streams
@@ -38,6 +39,7 @@ _OWN = {
     "health.json", "health.md", "check.json", "smoke.json", "faults.jsonl", "changes.jsonl", "manifest.json",
 }  # fmt: skip
 _MAX_DEPTH = 4
+_MAX_NUMBERED = 4
 
 
 @dataclass
@@ -118,20 +120,21 @@ def assemble(
     args = _arguments(evidence.args, log, texts)
     if epochs is None and log is not None:
         epochs = log_epochs(log)
+    rated = with_rates(epochs, found)
     stages = phases(found)
     return replace(
         evidence,
         console=console,
         log=log,
-        epochs=epochs,
-        curves=evidence.curves or curves(epochs),
+        epochs=rated,
+        curves=(evidence.curves if rated is epochs else None) or curves(rated),
         args=args,
         tables=found,
         phases=stages,
         steps=evidence.steps or phase_steps(stages),
         ledger=evidence.ledger or phase_ledger(stages),
         notes=notes,
-        labels=parse_labels(labels, data),
+        labels=parse_labels(labels, data, _task(args)),
         data=data,
     )
 
@@ -143,7 +146,7 @@ def _walk(base: Path) -> _Found:
         suffix, lower = path.suffix.lower(), path.name.lower()
         if lower.startswith(".") or (lower in _OWN and not (lower == "train.log" and _is_console(path))):
             continue
-        if suffix == ".txt" and (inside & {"labels", "label"} or any(p.startswith("labels") for p in inside)):
+        if suffix == ".txt" and any(p.startswith("label") for p in inside):
             found.labels.append(path)
         elif suffix in _LOGS:
             found.logs.append(path)
@@ -188,17 +191,29 @@ def is_run_folder(path: Path) -> bool:
     return re.match(r"(?:run|trial)[-_ ]\w+$", path.name, re.I) is not None and _has_run(path)
 
 
+def run_folders(base: Path) -> list[Path]:
+    """The sub-folders to be compared, by name: run_a, trial-2, or two to four of train, train2, exp3 as Ultralytics and
+
+    YOLOv5 number them. More of those are an archive of runs and no comparison; a single one has nothing to compare.
+    """
+    inner = sorted(d for d in base.iterdir() if d.is_dir())
+    named = [d for d in inner if is_run_folder(d)]
+    numbered = [d for d in inner if re.match(r"(?:train|exp|run)-?\d{0,3}$", d.name, re.I) and _has_run(d)]
+    return named or (numbered if 2 <= len(numbered) <= _MAX_NUMBERED else [])
+
+
 def _has_run(path: Path) -> bool:
     return any((path / mark).is_file() for mark in _MARKS)
 
 
 def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Console | None, TrainLog | None]:
-    """The main log with the marked lines and scans of the others."""
+    """The main log with the marked lines and scans of the others, and with epochs of those that go on after it."""
     kept = [(c, t) for c, t in logs if c.lines or t.epochs or t.scans or t.parts or t.caches or t.args]
     if not kept:
         return evidence.console, evidence.log
     main, log = next(((c, t) for c, t in kept if t.epochs), kept[0])
     others = [(c, t) for c, t in kept if c.file != main.file]
+    log = _continued(log, [t for _, t in others])
     lines = (*main.lines, *(replace(line, file=c.file) for c, _ in others for line in c.lines))
     joined = evidence.console or main
     if others or joined is main:
@@ -207,6 +222,23 @@ def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Con
     scans = tuple(s for _, t in [(main, log), *others] for s in t.scans)
     rows = next((made for _, t in others if (made := both_streams(log.epochs, t.epochs))), log.epochs)
     return joined, replace(log, scans=scans, versions=tuple(versions), epochs=rows)
+
+
+def _continued(log: TrainLog, others: list[TrainLog]) -> TrainLog:
+    """The log with the epochs of logs that resumed it (same plan, next epoch); the file is then named by both."""
+    for other in others:
+        if not log.epochs or not other.epochs or other.epochs[-1].planned != log.epochs[-1].planned:
+            continue
+        if not other.epochs[-1].planned:
+            continue
+        first, second = (log, other) if log.epochs[-1].epoch < other.epochs[0].epoch else (other, log)
+        if first.epochs[-1].epoch + 1 != second.epochs[0].epoch:
+            continue
+        log = replace(
+            log, file=f"{first.file}, {second.file}", epochs=(*first.epochs, *second.epochs),
+            parts=(*first.parts, *second.parts), ended=second.ended, lines=first.lines + second.lines,
+        )  # fmt: skip
+    return log
 
 
 def _note_kinds(console: Console | None, texts: list[tuple[str, str]]) -> Console | None:
@@ -254,6 +286,15 @@ def _arguments(args: TrainArgs | None, log: TrainLog | None, texts: list[tuple[s
 def _spelled(name: str) -> str:
     """A pattern for an argument of a command line or a YAML file, whatever its dashes."""
     return rf"(?:^|[\s,;-]){re.escape(name).replace('_', '[_-]')}(?:[\s=:]|$)"
+
+
+def _task(args: TrainArgs | None) -> str:
+    """The task by the arguments: `task`, else by the model's name (`yolo11n-obb.pt`); empty if they don't tell."""
+    if args is None:
+        return ""
+    named = re.search(r"-(seg|pose|obb|cls)\b", str(args.get("model", "")))
+    words = {"seg": "segment", "pose": "pose", "obb": "obb", "cls": "classify"}
+    return str(args.get("task") or (words[named[1]] if named else ""))
 
 
 def log_epochs(log: TrainLog) -> Epochs | None:

@@ -98,6 +98,9 @@ _PATTERNS = {
     "no_disk_cache": r"disk space required.{0,100}not caching|Insufficient free disk space",
     "bad_encoding": r"UnicodeDecodeError: '[\w-]{1,20}' codec can't decode",
     "weights_only": r"Weights only load failed|Unsupported global: GLOBAL ultralytics",
+    "mps_pose": r"Apple MPS known Pose bug",
+    "loss_scale": r"reducing loss scale to|Attempted loss scale: |loss scale already at minimum",
+    "tiny_labels": r"(?:Extremely )?small objects found\W.{0,40}labels are < ?\d",
     "no_grad_scale": r"Attempting to unscale_ FP16|scale.{0,30}underflow",
 }
 KINDS = tuple(_PATTERNS)
@@ -171,6 +174,9 @@ _WORDS = {
     "no_disk_cache": "disk\\sspace",
     "bad_encoding": "codec",
     "weights_only": "weights unsupported",
+    "mps_pose": "mps",
+    "loss_scale": "loss\\sscale",
+    "tiny_labels": "small\\sobjects",
     "no_grad_scale": "unscale underflow",
 }
 _GATE: dict[str, list[str]] = {}

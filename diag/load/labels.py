@@ -9,6 +9,7 @@ from typing import Any
 
 from diag.codec import parse_yaml
 from diag.errors import InputError
+from diag.load.label_shapes import far_from_box, outline_fault, pairs, starts_with_box
 from diag.load.read import UnreadableError
 from diag.model.foreign import DataYaml, LabelFiles
 
@@ -16,6 +17,11 @@ MAX_FILES = 20_000
 _MAX_PROBLEMS = 50
 _MAX_ROWS = 100_000
 _KEY = re.compile(r"""["']?(\w{1,40})["']?\s*:""")
+_MAX_WORK = 10_000_000
+"""Sum of the squares of the corners of polygons that are tested for crossing: some seconds at worst."""
+_FULL = 0.995
+_MOST = 0.9
+"""Share of the rows that agree on another number of fields than kpt_shape asks for: then kpt_shape is wrong."""
 Row = tuple[float, ...]
 
 
@@ -56,17 +62,20 @@ def _ints(value: Any) -> tuple[int, ...]:
     return tuple(v for v in value if isinstance(v, int)) if isinstance(value, list) else ()
 
 
-def parse_labels(files: Iterable[tuple[str, str]], data: DataYaml | None = None) -> LabelFiles | None:
-    """Counts over all label files, given as (name, content)."""
-    audit = _Audit(data)
+def parse_labels(files: Iterable[tuple[str, str]], data: DataYaml | None = None, task: str = "") -> LabelFiles | None:
+    """Counts over all label files, given as (name, content). `task` is that of the arguments; empty if not known."""
+    audit = _Audit(data, task)
     for name, text in files:
         audit.file(name, text)
     return audit.result()
 
 
 class _Audit:
-    def __init__(self, data: DataYaml | None) -> None:
+    def __init__(self, data: DataYaml | None, task: str) -> None:
         self.count: Counter[str] = Counter()
+        self.fields: Counter[int] = Counter()
+        self.task = task
+        self.work = 0
         self.classes: Counter[int] = Counter()
         self.problems: list[str] = []
         self.most = 0
@@ -102,6 +111,7 @@ class _Audit:
             self.bad(where, "nan or inf", line)
             return None
         n = len(row)
+        self.fields[n] += 1
         pose = self.kpts and n == 5 + self.kpts
         if not pose and n != 5 and (n < 5 or n % 2 == 0):
             self.bad(where, f"{n} fields", line)
@@ -117,6 +127,8 @@ class _Audit:
             points = set(zip(row[1::2], row[2::2], strict=True))
             if len(points) < 3:
                 self.problem("few_points", where, f"polygon of {len(points)} different points")
+            else:
+                self.outline(where, row)
         else:
             self.count["box_rows"] += 1
             self.box(where, row)
@@ -128,12 +140,27 @@ class _Audit:
             self.problem("coord_oob", where, f"{wrong[0]:g} is outside 0..1")
         return row
 
+    def outline(self, where: str, row: Row) -> None:
+        """Polygons that begin with their box, cross themselves or enclose nothing; oriented boxes likewise."""
+        if self.task != "obb" and starts_with_box(row[1:]):
+            self.problem("box_first", where, "x y w h stand before the points")
+            return
+        if self.work > _MAX_WORK:
+            return
+        self.work += (len(row) // 2) ** 2
+        self.count["outlines"] += 1
+        if fault := outline_fault(pairs(row[1:])):
+            oriented = self.task == "obb" and len(row) == 9
+            self.problem(f"obb_{fault}" if oriented else fault, where, f"{fault} corners")
+
     def box(self, where: str, row: Row) -> None:
         x, y, w, h = row[1:5]
         if w <= 0 or h <= 0:
             self.problem("zero_area", where, f"width {w:g}, height {h:g}")
         elif max(w, h) < 0.005:
             self.count["tiny"] += 1
+        if min(w, h) >= _FULL:
+            self.count["full_boxes"] += 1
         inside = all(0 <= v <= 1 for v in row[1:5])
         if inside and (x - w / 2 < -0.01 or y - h / 2 < -0.01 or x + w / 2 > 1.01 or y + h / 2 > 1.01):
             self.problem("over_border", where, "hangs over the border")
@@ -147,6 +174,8 @@ class _Audit:
             self.count["kpt_points"] += 1
             hidden = row[i + 2] == 0 if self.kpt_dim == 3 else x == 0 and y == 0
             self.count["kpt_hidden"] += hidden
+            if not hidden and far_from_box((x, y), row[1:5]):
+                self.problem("kpt_far", where, f"keypoint at {x:g}, {y:g} far from its box")
             if not (0 <= x <= 1 and 0 <= y <= 1):
                 self.problem("kpt_out", where, f"keypoint at {x:g}, {y:g}")
 
@@ -179,8 +208,15 @@ class _Audit:
     def result(self) -> LabelFiles | None:
         if not self.count["files"]:
             return None
+        most, rows = self.fields.most_common(1)[0] if self.fields else (0, 0)
+        other = self.kpts and rows >= max(2, _MOST * sum(self.fields.values())) and most != 5 + self.kpts
+        shape = (5 + self.kpts, most) if other else ()
         return LabelFiles(
-            **dict(self.count), class_counts=dict(self.classes), max_objects=self.most, problems=tuple(self.problems)
+            **dict(self.count),
+            kpt_fields=shape,
+            class_counts=dict(self.classes),
+            max_objects=self.most,
+            problems=tuple(self.problems),
         )
 
 

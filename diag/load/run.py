@@ -11,7 +11,7 @@ from diag.load.args import read_args
 from diag.load.compare import compare
 from diag.load.curves import curves
 from diag.load.follow import Files
-from diag.load.foreign import add_foreign, assemble, is_run_folder
+from diag.load.foreign import add_foreign, assemble, run_folders
 from diag.load.inputs import unpacked
 from diag.load.notebook import is_notebook
 from diag.load.notes import captured
@@ -171,7 +171,7 @@ def _load_folder(base: Path, files: Files) -> Evidence:
     _forgive_train_log(reader, evidence)
     if evidence.console:
         evidence = replace(evidence, console=replace(evidence.console, tensorboard_files=_has_events(yolo)))
-    inner_runs = sorted(d for d in base.iterdir() if d.is_dir() and is_run_folder(d))
+    inner_runs = run_folders(base)
     if run is None and epochs is None and inner_runs:
         runs: dict[str, Evidence] = {}
         for folder in inner_runs[:_MAX_RUNS]:

@@ -81,6 +81,8 @@ class LogParser:
         self.run_ends: list[str] = [""]
         self.run_facts: list[dict[str, Any]] = [{}]
         self.next_facts: dict[str, Any] = {}
+        self.head = "M"
+        """The second head of a validation table: M for masks, P for poses, by its header."""
 
     def fork(self) -> "LogParser":
         """A copy that can be finished while this one goes on; rows are never changed in place and are shared."""
@@ -123,6 +125,7 @@ class LogParser:
             self._epoch(number, line, found)
         elif self.open is not None and "Class" in line and "Images" in line:
             self.val_bar = bar(line)
+            self.head = "P" if "Pose(" in line else "M" if "Mask(" in line else self.head
             rest = line.rpartition("]")[2] or line
             if found := _ALL.search(rest):
                 self._metrics(found[1])
@@ -188,9 +191,8 @@ class LogParser:
         names = _METRICS.get(len(values))
         if names is None or (self.open is not None and self.open.metrics):
             return  # the re-validation of best.pt, or another program's table
-        metrics = {n: v for n, v in zip(names, values, strict=True) if n}
-        if {"pose_loss", "kobj_loss"} & set(self.names):
-            metrics = {n.replace("(M)", "(P)"): v for n, v in metrics.items()}
+        head = "P" if {"pose_loss", "kobj_loss"} & set(self.names) else self.head
+        metrics = {n.replace("(M)", f"({head})"): v for n, v in zip(names, values, strict=True) if n}
         if self.open is None and self.headed and self.planned and not any(e.losses for e in self.runs[-1][:1]):
             # Only standard output was kept: the bars with the losses went to standard error.
             done = self.runs[-1][-1].epoch if self.runs[-1] else 0

@@ -83,6 +83,16 @@ class Curves:
         return self.lines[at - 1] if 0 < at <= len(self.lines) else self.first_row + at
 
     @property
+    def excerpt(self) -> bool:
+        """The file begins in the middle of the training: its first row says nothing of the start."""
+        return bool(self.epochs) and self.epochs[0] > 1
+
+    @property
+    def trained(self) -> int:
+        """Epochs that were trained by the last row: the rows, and in an excerpt the last epoch number."""
+        return max(self.rows, self.epoch(self.rows)) if self.excerpt else self.rows
+
+    @property
     def drop(self) -> float:
         """How far the last scores lie below the smoothed best, as a share of it; 0 without a score."""
         return (self.smooth_best - self.last) / self.smooth_best if self.smooth_best > 0 else 0.0

@@ -246,6 +246,23 @@ class LabelFiles:
     few_points: int = 0
     full_image: int = 0
     """Rows with keypoints whose box is the whole image."""
+    full_boxes: int = 0
+    """Rows whose box is the whole image, with or without keypoints."""
+    outlines: int = 0
+    """Polygons that were tested for the following faults; a huge set is tested in part."""
+    crossed: int = 0
+    """Polygons whose lines cross so that the mask is another than the outline."""
+    collapsed: int = 0
+    """Polygons that enclose nothing."""
+    box_first: int = 0
+    """Rows that hold x y w h before the points of their polygon."""
+    obb_crossed: int = 0
+    obb_collapsed: int = 0
+    """Oriented boxes (task obb) with crossed corners, and without area."""
+    kpt_far: int = 0
+    """Labelled keypoints further outside their box than the box is large."""
+    kpt_fields: tuple[int, ...] = ()
+    """Fields that kpt_shape asks for, and those that nearly all rows have, where they differ."""
     kpt_rows: int = 0
     kpt_points: int = 0
     kpt_hidden: int = 0

@@ -43,18 +43,26 @@ def _versions(run: Evidence) -> str:
 
 
 @rule("train.ddp_metrics_broken", Severity.CRITICAL)
-def ddp_metrics(peers: Peers, *, loss_within: float = 0.15, collapse: float = 0.1, min_score: float = 0.1) -> Verdict:
+def ddp_metrics(
+    peers: Peers, *, loss_within: float = 0.15, collapse: float = 0.1, min_score: float = 0.1, far: float = 0.6
+) -> Verdict:
     """Validation under DDP evaluates another model than the one that trains.
 
     ultralytics#978, #15592: the same data on one GPU and on several, training losses agree, only the score of
     the several is about 0. loss_within: so near are the losses; collapse: the score is below this share of the
-    other, which is above min_score.
+    other, which is above min_score. far: or it is below this share of the other after as many epochs or more, at
+    training losses that are as near or lower (ultralytics#884: 0.3 after 60 epochs on eight, 0.59 after one on one);
+    medium confidence, since batch and rate usually differ, too.
     """
     for a, one, b, many in _pairs(peers.runs):
         if _gpus(many) <= _gpus(one):
             continue
         (losses, good), (others, bad) = _last(one), _last(many)
-        if good is None or bad is None or good < min_score or bad > collapse * good or not losses:
+        if good is None or bad is None or good < min_score or bad > far * good or not losses:
+            continue
+        gone = bad <= collapse * good
+        told = {d.what for d in peers.differences}
+        if not gone and (_epoch(many) < max(3, _epoch(one)) or told & {"model", "data", "lr0", "optimizer", "imgsz"}):
             continue
         apart = [abs(others[n] / v - 1) for n, v in losses.items() if n in others and v > 0]
         if apart and max(apart) <= loss_within:
@@ -62,6 +70,35 @@ def ddp_metrics(peers: Peers, *, loss_within: float = 0.15, collapse: float = 0.
                 values={"good": good, "bad": bad, "few": _gpus(one), "gpus": _gpus(many), "apart": max(apart)},
                 fixes=(Fix("update"), Fix("one_gpu", {"device": 0})),
                 evidence=(Source(a), Source(b)),
+                confidence=Confidence.HIGH if gone else Confidence.MEDIUM,
+                severity=Severity.CRITICAL if gone else Severity.HIGH,
+            )
+    return None
+
+
+def _epoch(run: Evidence) -> int:
+    """The last epoch that is known of a run."""
+    if run.log and run.log.epochs:
+        return run.log.epochs[-1].epoch
+    return run.curves.epoch(run.curves.rows) if run.curves else 0
+
+
+@rule("num.amp_overflow@peers", Severity.HIGH)
+def amp_pair(peers: Peers) -> Verdict:
+    """Of two runs that differ in mixed precision, only the one with it has losses that are no numbers.
+
+    Batch and workers may differ as well, since a run in full precision often needs that; not data, model or rate.
+    """
+    kept = {"model", "data", "lr0", "optimizer", "imgsz", "device", "gpu"}
+    told = {d.what for d in peers.differences}
+    for a, whole, b, half in _pairs(peers.runs):
+        amp = [run.args.get("amp", True) if run.args else None for run in (whole, half)]
+        if amp[0] not in {False, "False", "false"} or amp[1] in {False, "False", "false", None} or told & kept:
+            continue
+        good, bad = _last(whole)[0], _last(half)[0]
+        if good and bad and all(map(math.isfinite, good.values())) and any(map(math.isnan, bad.values())):
+            return Hit(
+                values={"bad": b, "good": a}, fixes=(Fix("amp_off", {"amp": False}),), evidence=(Source(a), Source(b))
             )
     return None
 
@@ -167,15 +204,20 @@ def bn_garbage(
     factor: float = 20.0,
     train_fall: float = 0.1,
     max_score: float = 0.05,
+    enormous: float = 1000.0,
+    few_epochs: int = 2,
 ) -> Verdict:
     """BatchNorm statistics hold garbage: training losses are normal and fall, validation losses are beyond any scale.
 
     The training uses batch statistics, validation the running ones. factor: of the training loss, in most epochs,
     while the training loss fell by train_fall and the score stays below max_score. A training loss of exactly zero
-    is not normal: then the model is broken for training, too. The ratio of validation to training loss was 2.5 or
-    less in nine of ten public runs.
+    is not normal: then the model is broken for training, too. enormous: times;
+    few_epochs are enough to tell that. The ratio of validation to training loss was 2.5 or less in nine of ten public
+    runs.
     """
-    if curves.rows < min_epochs:
+    ratios = [v / t for t, v in zip(curves.train_sum, curves.val_sum, strict=False) if t > 0 and v > 0]
+    sure = len(ratios) >= few_epochs and min(ratios) >= enormous
+    if curves.rows < min_epochs and not sure:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     pairs = [(t, v) for t, v in zip(curves.train_sum, curves.val_sum, strict=False) if t > 0 and v > 0]
     if not pairs:

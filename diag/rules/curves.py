@@ -75,7 +75,9 @@ def undertrained(
     if not curves.best_at:
         return Skip("no_score")
     planned = args.get("epochs") if args else None
-    planned = planned if isinstance(planned, int) and planned > curves.rows else curves.rows
+    planned = planned if isinstance(planned, int) and planned > curves.trained else curves.trained
+    if curves.excerpt and run is None and planned > curves.trained:
+        return Skip("excerpt")
     if planned > curves.rows and run is not None and run.exit_cause.kind == "running":
         return Skip("still_running")
     if planned > curves.rows and (excerpt := excerpted(curves, log)):
@@ -107,7 +109,7 @@ def undertrained(
             "gain": gain,
             "best": curves.best,
             "epoch": curves.epoch(curves.best_at),
-            "epochs": curves.rows,
+            "epochs": curves.trained,
             "val_gain": curves.val_gain,
             "metric": curves.metric_name,
         },
@@ -245,6 +247,8 @@ def early_peak(
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at:
         return Skip("no_score")
+    if curves.excerpt:
+        return Skip("excerpt")
     few = min(first * curves.rows, first_epochs)
     if curves.best_at > few or curves.drop < max(drop, noise_factor * curves.drop_noise):
         return None

@@ -51,7 +51,8 @@ def no_labels(
     """No image of a split has a label.
 
     Seen in the audit, or in the losses: box and dfl losses are exactly 0 in every row only when no object was ever
-    trained on (on Apple MPS zero losses are a fault of the backend). Reported in yolov5#13610, ultralytics#20595.
+    trained on (on Apple MPS zero losses are a fault of the backend); or the table of the validation counts images and
+    not one object. Reported in yolov5#13610, ultralytics#20595.
     """
     if dataset is None and curves is None and not scanned(log):
         return Skip("no_evidence", {"missing": "dataset, curves"})
@@ -60,6 +61,10 @@ def no_labels(
         found: Values = {"case": "audit", "splits": bare_scan.split or "train", "images": bare_scan.total}
         where = (Source(bare_scan.file, bare_scan.line), *facts.sources(console, ("no_labels",), limit=1))
         return Hit(values=found, fixes=(Fix("layout"), Fix("export")), evidence=where)
+    judged = [e for e in log.epochs if e.metrics and e.val_images] if log else []
+    if judged and log is not None and all(e.val_instances == 0 for e in judged):
+        told: Values = {"case": "audit", "splits": "val", "images": judged[-1].val_images}
+        return Hit(values=told, fixes=(Fix("layout"), Fix("export")), evidence=(Source(log.file, judged[-1].line),))
     if dataset is not None and dataset.task != "classify":
         bare = [n for n in ("train", "val") if (s := dataset.splits.get(n)) and s.images and not s.labelled]
         if bare:
@@ -105,6 +110,7 @@ def missing_labels(dataset: Dataset | None, log: TrainLog | None, *, max_share: 
 def too_many_backgrounds(
     dataset: Dataset | None,
     log: TrainLog | None,
+    labels: LabelFiles | None,
     *,
     max_share: float = 0.33,
     high_share: float = 0.45,
@@ -116,13 +122,24 @@ def too_many_backgrounds(
     from 0.975 to 0.503 in ultralytics#4793. A third is reported, as medium up to high_share. min_images: below that a
     share says little.
     """
-    found = _backgrounds(dataset, log, max_share, min_images)
+    found = _backgrounds(dataset, log, labels, max_share, min_images)
     if isinstance(found, Hit) and isinstance(share := found.values.get("share"), float) and share < high_share:
         return replace(found, severity=Severity.MEDIUM)
     return found
 
 
-def _backgrounds(dataset: Dataset | None, log: TrainLog | None, max_share: float, min_images: int) -> Verdict:
+def _backgrounds(
+    dataset: Dataset | None, log: TrainLog | None, labels: LabelFiles | None, max_share: float, min_images: int
+) -> Verdict:
+    if dataset is None and labels is not None and not scanned(log):
+        if labels.files < min_images:
+            return Skip("too_few_images", {"have": labels.files, "need": min_images})
+        if labels.empty <= max_share * labels.files or not labels.rows:
+            return None
+        empty: Values = {"share": labels.empty / labels.files, "count": labels.empty, "images": labels.files}
+        return Hit(
+            values=empty | {"split": "labels"}, fixes=(Fix("check_empty"), Fix("fewer")), evidence=(Source("labels"),)
+        )
     if dataset is None:
         found = scan_share(log, lambda s: s.background, max_share, ("check_empty", "fewer"))
         few = isinstance(found, Hit) and isinstance(n := found.values.get("images"), int) and n < min_images
@@ -264,7 +281,7 @@ def train_too_small(
         scan = next((s for s in log.scans if s.split == "train" and s.total), None) if log else None
         if scan is None or log is None:
             return Skip("no_evidence", {"missing": "dataset, log"})
-        if scan.labelled >= min_images or not scan.labelled or scan.corrupt > scan.labelled:
+        if scan.labelled >= min_images or not scan.labelled or scan.corrupt >= scan.labelled:
             return None
         few: Values = {"case": "scan", "images": scan.labelled, "need": min_images}
         fixes = (Fix("more_data"), Fix("pretrained", pretrained(args)))

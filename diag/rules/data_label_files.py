@@ -109,9 +109,50 @@ def mixed_seg_box(labels: LabelFiles | None, console: Console | None, args: Trai
 
 
 @rule("data.polygon_invalid@foreign", Severity.MEDIUM)
-def polygon_invalid(labels: LabelFiles) -> Verdict:
-    """A polygon has fewer than three different points."""
-    return _count(labels, labels.few_points, "points", (Fix("repair"),), of=labels.polygon_rows)
+def polygon_invalid(labels: LabelFiles, *, few: float = 0.03) -> Verdict:
+    """Polygons with fewer than three different points, that cross themselves or enclose nothing, or that begin with
+
+    their box: `class x y w h *points` (the layout of other programs) is read as two more corners (ultralytics#741).
+    few: COCO itself has 1.5 % of crossing ones; below twice that they are low.
+    """
+    kinds = {
+        "few": labels.few_points, "box_first": labels.box_first, "crossed": labels.crossed,
+        "collapsed": labels.collapsed,
+    }  # fmt: skip
+    count = sum(kinds.values())
+    if not count:
+        return None
+    case = max(kinds, key=lambda kind: kinds[kind])
+    tested = labels.polygon_rows if case in {"few", "box_first"} else labels.outlines
+    rare = kinds["crossed"] == count and count < few * tested
+    return Hit(
+        values={"case": case if case != "few" else None, "count": count, "of": tested},
+        fixes=(Fix("repair"),) if case == "few" else (Fix("drop_box"),) if case == "box_first" else (Fix("order"),),
+        evidence=problems(labels, "different points|before the points|(?:crossed|collapsed) corners"),
+        severity=Severity.LOW if rare else Severity.CRITICAL if case == "box_first" else None,
+    )
+
+
+@rule("data.obb_invalid@foreign", Severity.MEDIUM)
+def obb_invalid(labels: LabelFiles) -> Verdict:
+    """Oriented boxes whose corners cross or fall together: minAreaRect makes another box of them."""
+    count = labels.obb_crossed + labels.obb_collapsed
+    return _count(labels, count, "corners", (Fix("corners"),), of=labels.polygon_rows)
+
+
+@rule("data.fullimage_boxes@foreign", Severity.INFO)
+def fullimage_boxes(labels: LabelFiles, *, many: float = 0.5, min_rows: int = 3) -> Verdict:
+    """Boxes of a detection set are the whole image: close-ups, or dummies of a classification set (yolov5#10114).
+
+    many: from half of all boxes on (min_rows of them at least) they are dummies, and it is medium. With keypoints it is
+    data.pose_fullimage_boxes.
+    """
+    if labels.kpt_rows:
+        return None
+    dummies = labels.full_boxes >= max(min_rows, many * labels.rows)
+    return _count(
+        labels, labels.full_boxes, "^$", (Fix("draw"),), severity=Severity.MEDIUM if dummies else Severity.INFO
+    )
 
 
 @rule("data.double_annotation@foreign", Severity.MEDIUM)
@@ -158,12 +199,28 @@ def kpt_sparse(labels: LabelFiles, *, max_hidden: float = 0.5) -> Verdict:
 
 
 @rule("data.kpt_out@foreign", Severity.MEDIUM)
-def kpt_out(labels: LabelFiles) -> Verdict:
-    """Keypoints outside the image."""
-    return (
-        _count(labels, labels.kpt_out, "keypoint", (Fix("repair"),), of=labels.kpt_points)
-        if labels.kpt_points
-        else Skip("no_keypoints")
+def kpt_out(labels: LabelFiles, *, min_far: float = 0.02) -> Verdict:
+    """Keypoints outside the image or far from their box, or a kpt_shape that fits none of the rows.
+
+    A wrong kpt_shape costs all rows and is critical. min_far: of the points lie further outside their box than it is
+    large; a single one is a slip.
+    """
+    if labels.kpt_fields:
+        need, found = labels.kpt_fields
+        return Hit(
+            values={"case": "shape", "need": need, "found": found},
+            fixes=(Fix("shape"),),
+            evidence=problems(labels, "fields") or (Source("labels"),),
+            severity=Severity.CRITICAL,
+        )
+    if not labels.kpt_points:
+        return Skip("no_keypoints")
+    if labels.kpt_out or labels.kpt_far < min_far * labels.kpt_points:
+        return _count(labels, labels.kpt_out, "keypoint", (Fix("repair"),), of=labels.kpt_points)
+    return Hit(
+        values={"case": "far", "count": labels.kpt_far, "of": labels.kpt_points},
+        fixes=(Fix("frame"),),
+        evidence=problems(labels, "far from its box"),
     )
 
 

@@ -2,7 +2,6 @@
 
 import re
 
-from diag.model.curves import Curves
 from diag.model.evidence import Console, Dataset
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import DataYaml, LabelFiles, Notes, Scan, Tables, TrainLog
@@ -10,6 +9,7 @@ from diag.rules.base import rule
 from diag.rules.data_counts import left_out_few
 from diag.rules.facts import described, noted, sources
 from diag.rules.label_facts import ignored
+from diag.rules.listing_facts import class_folders
 
 _BAD_IMAGE = (
     "cannot identify|truncated|Corrupt JPEG|invalid image|image size|not a .* file|broken data|decoder|Unsupported"
@@ -81,7 +81,7 @@ def cls_folders(console: Console | None, notes: Notes | None) -> Verdict:
     Ids follow the sorted folder names of each split (ultralytics#13936, #9135).
     """
     said = sources(console, ("class_folders",))
-    folders = _class_folders(notes)
+    folders = class_folders(notes)
     sizes = {split: names for split, names in folders.items() if names}
     differ = len(set(sizes.values())) > 1
     if console is None and notes is None:
@@ -99,27 +99,16 @@ def cls_folders(console: Console | None, notes: Notes | None) -> Verdict:
 @rule("data.cls_sort_order@foreign", Severity.LOW)
 def cls_order(notes: Notes) -> Verdict:
     """Class ids follow the text order of the folder names: 0, 180, 270, 90."""
-    for split, names in _class_folders(notes).items():
+    for split, names in class_folders(notes).items():
         if len(names) > 1 and all(n.isdigit() for n in names):
             order = sorted(names)
             if [int(n) for n in order] != sorted(int(n) for n in order):
                 return Hit(
                     values={"order": ", ".join(order[:8]), "split": split},
                     fixes=(Fix("pad"),),
-                    evidence=noted(notes, rf"^{split}", limit=1),
+                    evidence=noted(notes, rf"^\W*{split}\b", limit=1),
                 )
     return None
-
-
-def _class_folders(notes: Notes | None) -> dict[str, frozenset[str]]:
-    """`train: a b c` lines of a folder listing."""
-    found: dict[str, frozenset[str]] = {}
-    for note in notes.find(r"^(?:train|val|valid|test)[/\\]?: ", file="tree|ls|dir|folder") if notes else ():
-        split, _, rest = note.text.partition(":")
-        names = [n for n in rest.replace(",", " ").split() if "." not in n]
-        if len(names) > 1:
-            found[split.strip("/\\")] = frozenset(names)
-    return found
 
 
 @rule("data.val_equals_train@foreign", Severity.HIGH, explained_by=("data.no_images",))
@@ -140,11 +129,11 @@ def val_equals_train(data: DataYaml) -> Verdict:
 
 
 @rule("data.val_equals_train@log", Severity.HIGH, explained_by=("data.no_images", "data.no_labels"))
-def val_scans_train(log: TrainLog) -> Verdict:
+def val_scans_train(log: TrainLog, *, min_images: int = 10) -> Verdict:
     """The loader scanned the same labels for train and for val.
 
     The same folder or cache, and the same numbers: YOLOv5 names one cache for two lists of one folder, whose numbers
-    differ. The coco8 and coco128 demos do so on purpose.
+    differ. The coco8 and coco128 demos do so on purpose. min_images: own demos of 4 and 8 images.
     """
     train, val = (
         {_scanned_path(s): s for s in log.scans if s.split == split and s.total} for split in ("train", "val")
@@ -152,7 +141,7 @@ def val_scans_train(log: TrainLog) -> Verdict:
     if not train or not val:
         return Skip("split_missing")
     same = next(((p, s, val[p]) for p, s in train.items() if p in val and _counts(s) == _counts(val[p])), None)
-    if same is None or re.search(r"coco\d{1,3}\b", same[0]):
+    if same is None or same[1].total < min_images or re.search(r"coco\d{1,3}\b", same[0]):
         return None
     path, first, second = same
     return Hit(
@@ -220,33 +209,3 @@ def _class_counts(dataset: Dataset | None, labels: LabelFiles | None, tables: Ta
         numbers = table.numbers(r"^(?:instances|count|objects|boxes|n)$")
         return {n: int(c) for n, c in zip(names, numbers, strict=True) if n.lower() not in {"all", "total"} and c >= 0}
     return {str(i): n for i, n in labels.class_counts.items()} if labels and labels.class_counts else None
-
-
-@rule("data.val_shift@foreign", Severity.MEDIUM)
-def val_shift(dataset: Dataset | None, curves: Curves | None, tables: Tables | None, *, factor: float = 3.0) -> Verdict:
-    """Validation images differ from the training images in objects per image. factor: between the two means.
-
-    The factor is a proposal.
-    """
-    if dataset is not None:
-        each = {n: s.instances / s.labelled for n, s in dataset.splits.items() if n in {"train", "val"} and s.labelled}
-    else:
-        table = tables.having("^split$", "mean_objects|objects_per_image|mean_instances") if tables else None
-        if table is None:
-            return Skip("no_evidence", {"missing": "dataset, tables"})
-        each = dict(
-            zip(
-                table.texts(table.find("^split$")),
-                table.numbers("mean_objects|objects_per_image|mean_instances"),
-                strict=True,
-            )
-        )
-    train, val = each.get("train", 0.0), each.get("val", 0.0)
-    if train <= 0 or val <= 0 or max(train, val) < factor * min(train, val):
-        return None
-    return Hit(
-        values={"train": train, "val": val},
-        fixes=(Fix("resplit"),),
-        evidence=(Source("data.json"),),
-        confidence=Confidence.MEDIUM,
-    )

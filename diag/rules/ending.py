@@ -52,6 +52,11 @@ _CAUSES = (
 """What ends a run, or makes a person end it."""
 
 
+PATIENCE_SHARE = 0.2
+"""Of the planned epochs: a shorter patience ends the run while the schedule has hardly begun to anneal
+(ultralytics#24138: 35 of 200)."""
+
+
 def stopped_early(curves: Curves, args: TrainArgs | None) -> str:
     """The definition of fitness by which the run ended by early stopping: rows = best row + patience; else empty.
 
@@ -78,7 +83,11 @@ def patience_too_short(
     left = lrs[-1] / max(lrs) if lrs and max(lrs) > 0 else 0.0
     noisy = curves.best > 0 and max(curves.noise / curves.best, *_head_noise(curves)) >= noise
     rising = max(curves.gain, head_gain(curves)) >= gain or curves.val_gain >= gain
-    return patience <= max_patience and left >= lr_left and (rising or noisy)
+    planned = planned_epochs(args) or 0
+    short = patience <= max(max_patience, PATIENCE_SHARE * planned)
+    if patience > max_patience:  # a patience that is only short for its plan must have cut a rising, noisy score off
+        return short and left >= lr_left and noisy and curves.gain >= gain and curves.last < curves.best
+    return short and left >= lr_left and (rising or noisy)
 
 
 def _head_noise(curves: Curves) -> list[float]:
@@ -114,10 +123,14 @@ def incomplete(
     planned = planned_epochs(args)
     if planned is None:
         return Skip("no_plan")
+    if not curves.train and not curves.metric and run is None:
+        return Skip("no_losses")  # a log of rates alone
     if run is not None and run.exit_cause.kind == "running" and not run.ended:
         return Skip("still_running")
     if excerpt := excerpted(curves, log):
         return excerpt
+    if curves.excerpt and run is None:
+        return Skip("excerpt")
     if all_epochs(curves, planned) or stopped_early(curves, args):
         return None
     if console is not None and console.of("early_stop"):
@@ -229,6 +242,7 @@ def converged(
     max_noise: float = 0.12,
     min_head: float = 0.1,
     rising: float = 0.04,
+    max_dip: float = 0.1,
 ) -> Verdict:
     """Converged and healthy: ended as planned, near its best, no longer rising much.
 
@@ -239,7 +253,8 @@ def converged(
     healthy. max_noise: a score that swings as train.oscillation calls medium ends near its best by chance only.
     min_head: mAP50 of masks or keypoints against that of the boxes; below it that head has learned nothing. rising: a
     last fifth that still brought so much (train.undertrained from there on) is said with it: one story. Not said
-    where train.es_premature says (with its defaults) that the end came too early.
+    where train.es_premature says (with its defaults) that the end came too early. max_dip: of the
+    first score was lost and never quite regained: such a run has only damaged the weights it began with.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -260,6 +275,9 @@ def converged(
         return None
     if curves.lr and curves.lr[-1] == max(curves.lr) > 1.5 * curves.lr[0]:
         return None
+    scores = [v for v in curves.score if math.isfinite(v)]
+    if curves.best_at <= 2 and min(scores) < (1 - max_dip) * scores[0] and curves.last < scores[0]:
+        return None
     ends = {head: curves.columns.get(f"metrics/mAP50({head})", (math.nan,))[-1] for head in "BMP"}
     if any(ends[head] < min_head * ends["B"] for head in "MP"):
         return None
@@ -269,7 +287,7 @@ def converged(
             "best": curves.best,
             "last": curves.last,
             "epoch": curves.epoch(curves.best_at),
-            "epochs": curves.rows,
+            "epochs": curves.trained,
             "gain": curves.gain,
             "metric": curves.metric_name,
         },

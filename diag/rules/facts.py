@@ -11,6 +11,12 @@ from diag.model.foreign import DataYaml, Notes, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
 
+_CARD = re.compile(
+    r"(?:NVIDIA )?(?:GeForce )?\b(?:(?:RTX|GTX|MX|Quadro|Tesla|TITAN)[ -]?[A-Z]{0,3} ?\d{2,4}\w{0,2}"
+    r"(?: ?(?:Ti|SUPER|Max-Q))*|(?:Tesla )?(?:T4|V100|P100|P4|K80|A100|H100|L40S?))\b",
+    re.I,
+)
+"""A card as people write it in a line of their own words (`GPU: GTX 1650, 4 GB`)."""
 _OFFICIAL = re.compile(r"(?:.*/)?(yolo\w{1,20}(?:-\w{2,4})?)\.yaml")
 
 
@@ -213,7 +219,10 @@ def gpu_name(log: TrainLog | None, notes: Notes | None, baseline: Baseline | Non
         return log.gpu
     if baseline is not None and baseline.gpus and baseline.gpus[0].name:
         return baseline.gpus[0].name
-    return notes.gpus[0].name if notes is not None and notes.gpus else ""
+    if notes is None:
+        return ""
+    told = next((m for n in notes.lines if (m := _CARD.search(n.text))), None)
+    return notes.gpus[0].name if notes.gpus else told[0].strip() if told else ""
 
 
 def low_and_high(values: Sequence[float], share: float = 0.25) -> tuple[float, float]:

@@ -19,7 +19,8 @@ AT_THE_END = frozenset({
     "train.undertrained", "train.warmup_too_long",
     # final scores: early ones are low and noisy in every run
     "train.localisation_weak", "train.loss_gain_imbalance", "train.low_precision", "train.low_recall",
-    "train.mask_gap", "train.oscillation", "train.pose_gap", "train.seg_loss_high", "data.val_too_small",
+    "train.dfl_volatile", "train.mask_gap", "train.oscillation", "train.pose_gap", "train.seg_loss_high",
+    "data.val_too_small",
     # overflow of the first validations goes away in most runs that have it
     "num.val_fp16_inf", "num.val_fp16_nan",
     # a dip is one only when it is over

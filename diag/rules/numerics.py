@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from diag.model.curves import Curves
 from diag.model.evidence import Console
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.foreign import TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import on_cpu, sources
@@ -17,8 +18,10 @@ from diag.rules.facts import on_cpu, sources
     Severity.CRITICAL,
     explained_by=("num.amp_gpu_arch", "num.seg_nan", "num.amp_overflow", "num.lr_too_high", "num.mps_bad_loss"),
 )
-def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | None) -> Verdict:
+def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | None, log: TrainLog | None) -> Verdict:
     """The training loss became NaN or inf.
+
+    Also in the running mean of an epoch that is not finished, which can never become a number again.
 
     Rows of training losses only: half-precision validation alone gives nan in healthy runs. Losses that are
     numbers again at the end have recovered: medium instead of critical. An epoch that Ultralytics itself took back
@@ -37,6 +40,14 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
             fixes=(Fix("lower_lr_by_hand"), Fix("check_data")),
             evidence=said,
             severity=Severity.CRITICAL if died else Severity.MEDIUM,
+        )
+    part = next((e for e in log.parts if any(map(math.isnan, e.losses.values()))), None) if log else None
+    if part is not None and log is not None and not log.epochs and log.parts[-1].epoch == part.epoch:
+        names = [n for n, v in part.losses.items() if math.isnan(v)]
+        return Hit(
+            values={"case": "part", "epoch": part.epoch, "losses": ", ".join(names), "done": part.done or 0},
+            fixes=(Fix("amp_off", {"amp": False}), Fix("check_data")),
+            evidence=(Source(log.file, part.line),),
         )
     if curves is None:
         return Skip("no_evidence", {"missing": "curves"})
@@ -60,7 +71,7 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
         fixes += [Fix("check_data"), Fix("lower_lr_by_hand")] if not amp else [Fix("check_data")]
     return Hit(
         values={
-            "case": "start" if first == 1 else "later" if forever else "recovered",
+            "case": "start" if first == 1 and not curves.excerpt else "later" if forever else "recovered",
             "epoch": curves.epoch(first),
             "rows": len(bad),
             "of": curves.rows,

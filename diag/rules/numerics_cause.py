@@ -2,11 +2,12 @@
 
 import math
 import re
+from itertools import pairwise
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import Notes, TrainLog
+from diag.model.foreign import Notes, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
@@ -33,7 +34,7 @@ def amp_gpu_arch(
     if args is not None and args.get("amp", True) is False:
         return None
     nan = all(math.isnan(v) for values in curves.train.values() for v in values[:1])
-    if not nan:
+    if not nan or curves.excerpt:
         return None
     if not name:
         return Skip("gpu_unknown")
@@ -47,29 +48,58 @@ def amp_gpu_arch(
 
 
 @rule("num.amp_overflow", Severity.HIGH, explained_by=("num.amp_gpu_arch",))
-def amp_overflow(curves: Curves | None, console: Console | None, args: TrainArgs | None) -> Verdict:
+def amp_overflow(
+    curves: Curves | None, console: Console | None, args: TrainArgs | None, tables: Tables | None, *,
+    fall: float = 256.0, low: float = 1.0, min_rows: int = 5,
+) -> Verdict:  # fmt: skip
     """Half precision overflowed under AMP.
 
     The gradient scaler or the console says so, or only some losses are inf or NaN from the start. A learning
-    rate that is too high breaks all losses after they have grown; overflow needs no growth.
+    rate that is too high breaks all losses after they have grown; overflow needs no growth. Or a table holds the scale:
+    torch's GradScaler starts at 65536, halves it at each overflow and doubles it after 2000 good steps, so that a
+    healthy one finds its level within some halvings. fall, low: it ends this factor below its maximum and below low, or
+    is still halving in its last rows; min_rows: of the table. apex and deepspeed tell of each halving; one that ends
+    above low is how a scaler finds its level.
     """
+    table = tables.having(r"grad\w*_?scale|scaler?$|^(?:amp|loss)_?scale") if tables else None
+    if table is not None and not (args is not None and args.get("amp", True) is False):
+        scale = finite(table.numbers(r"grad\w*_?scale|scaler?$|^(?:amp|loss)_?scale"))
+        tail = scale[-min_rows:]
+        falling = all(b <= a for a, b in pairwise(tail)) and tail[-1:] < tail[:1]
+        if len(scale) >= min_rows and scale[-1] * fall <= max(scale) and (scale[-1] < low or falling):
+            return Hit(
+                values={"case": "scale", "first": max(scale), "last": scale[-1]},
+                fixes=(Fix("amp_off", {"amp": False}),),
+                evidence=(Source(table.file),),
+            )
     if console is None and curves is None:
         return Skip("no_evidence", {"missing": "console, curves"})
-    said = sources(console, ("nan_grad", "no_grad_scale"))
+    lost = next((s for s in sources(console, ("loss_scale",), limit=20) if _scale(s.text) < low), None)
+    said = (lost,) if lost else sources(console, ("nan_grad", "no_grad_scale"))
     if (args is not None and args.get("amp", True) is False) or not said:
         return None
     return Hit(values={"line": said[0].text}, fixes=(Fix("amp_off", {"amp": False}),), evidence=said)
 
 
+def _scale(text: str) -> float:
+    """The loss scale that a line of apex or deepspeed tells; 0 where it can't fall any more."""
+    if "already at minimum" in text:
+        return 0.0
+    found = re.search(r"(?:reducing loss scale to|reducing to) ([\d.]+(?:e[+-]?\d+)?)", text)
+    return float(found[1].rstrip(".") or 0) if found else math.inf
+
+
 @rule("num.mps_bad_loss", Severity.CRITICAL)
 def mps_bad_loss(
-    console: Console | None, log: TrainLog | None, args: TrainArgs | None, curves: Curves | None, *, min_zero: int = 3
-) -> Verdict:
+    console: Console | None, log: TrainLog | None, args: TrainArgs | None, curves: Curves | None, *, min_zero: int = 3,
+    lost: float = 0.1,
+) -> Verdict:  # fmt: skip
     """Zero or garbage losses from Apple's MPS backend: no boxes are assigned though objects are in the batch.
 
     hub#1199, ultralytics#9933, #7554, #24399: box and dfl loss exactly 0 with instances in the batch, cls loss
     enormous; the same training on the CPU is normal. Or all scores are exactly 0 for min_zero epochs of a pretrained
-    model with objects to find (ultralytics#3962): a weak model scores little, not nothing.
+    model with objects to find (ultralytics#3962): a weak model scores little, not nothing. Or the library names its
+    known pose bug (#4031) and keypoints are lost: their mAP50 is below this share (lost) of that of the boxes.
     """
     on_mps = (console is not None and console.device == "mps") or (
         args is not None and str(args.get("device", "")) == "mps"
@@ -89,6 +119,16 @@ def mps_bad_loss(
             evidence=(Source(log.file if log else "", scored[-1].line),),
             confidence=Confidence.MEDIUM,
         )
+    warned = sources(console, ("mps_pose",), limit=1)
+    boxed, posed = (_end(curves, f"metrics/mAP50({head})") for head in "BP")
+    if warned and boxed > 0.1 and posed < lost * boxed:
+        return Hit(
+            values={"case": "pose", "box": boxed, "pose": posed},
+            fixes=(Fix("other_device", {"device": "cpu"}), Fix("update")),
+            evidence=warned,
+            confidence=Confidence.MEDIUM,
+            severity=Severity.HIGH,
+        )
     if not (zero and len(zero) >= len(rows) / 2) and not (boxes and all(v == 0.0 for v in boxes)):
         return None
     cls = zero[0].losses.get("cls_loss") if zero else None
@@ -101,6 +141,44 @@ def mps_bad_loss(
         },
         fixes=(Fix("other_device", {"device": "cpu"}), Fix("update")),
         evidence=(where,),
+    )
+
+
+def _end(curves: Curves | None, column: str) -> float:
+    """The last value of a metric; nan without it."""
+    return (curves.columns.get(column, ()) or (math.nan,))[-1] if curves else math.nan
+
+
+@rule("num.mps_bad_loss@val", Severity.CRITICAL)
+def mps_validation(
+    console: Console | None, log: TrainLog | None, args: TrainArgs | None, curves: Curves | None, *, apart: float = 1.5,
+    min_score: float = 0.05,
+) -> Verdict:  # fmt: skip
+    """On MPS the validation of the training loop and one of the same weights afterwards contradict each other.
+
+    ultralytics#24399: 0.297 in results.csv, 0.780 by `yolo val` of best.pt on the same split; on CUDA both agree.
+    apart: between the best score of the curves and that of a log which holds nothing but a result (or the other way
+    round).
+    min_score: the lower of the two; below it a label or path fault is nearer. Not for another split.
+    """
+    on_mps = (console is not None and console.device == "mps") or (
+        args is not None and str(args.get("device", "")) == "mps"
+    )
+    if log is not None and str(log.args.get("split", "val")) != "val":
+        return None
+    if log is None or curves is None or not curves.score50 or curves.file == log.file:
+        return Skip("no_evidence", {"missing": "log, curves"})
+    alone = log.epochs[0] if len(log.epochs) == 1 and log.epochs[0].epoch == 0 and not log.epochs[0].losses else None
+    after = alone.metrics.get("metrics/mAP50(B)", math.nan) if alone else math.nan
+    best = max(finite(curves.score50), default=math.nan)
+    if not on_mps or alone is None or not min(after, best) >= min_score or max(after, best) < apart * min(after, best):
+        return None
+    return Hit(
+        values={"during": best, "after": after},
+        fixes=(Fix("other_device", {"device": "cpu"}), Fix("update")),
+        evidence=(Source(log.file, alone.line), Source(curves.file, curves.line(curves.best_at))),
+        confidence=Confidence.MEDIUM,
+        severity=Severity.HIGH,
     )
 
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from diag.model.curves import Curves
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
+from diag.model.foreign import Tables
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import from_scratch
@@ -23,6 +24,8 @@ def bias_warmup(
     is no good first score to compare with; a start from weights that scores about 0 is the harm. From scratch there is
     nothing to wreck.
     """
+    if curves.excerpt:
+        return Skip("excerpt")
     lr = max(finite(curves.lr), default=math.nan)
     bias = args.get("warmup_bias_lr", 0.1)
     first = curves.score[0] if curves.score else math.nan
@@ -165,3 +168,34 @@ def _rise(losses: Sequence[float], rows: int, growth: float) -> Sequence[float]:
     tail = losses[-rows - 1 :]
     rising = len(tail) > rows and tail[0] > 0 and all(b > a for a, b in pairwise(tail))
     return tail if rising and tail[-1] / tail[0] >= growth else ()
+
+
+@rule("num.grad_clip_storm", Severity.MEDIUM, explained_by=("num.lr_too_high", "num.nan_loss", "num.amp_overflow"))
+def grad_clip_storm(
+    tables: Tables, *, storm: float = 20_000.0, clip: float = 10.0, min_share: float = 0.9, min_rows: int = 20
+) -> Verdict:
+    """Gradients are clipped in nearly every step, and by thousands: the direction of a step is what the noise leaves.
+
+    Being clipped alone is no fault: Ultralytics clips at a norm of 10, and healthy trainings have norms of hundreds to
+    thousands before it. storm: the median norm, some ten times that, a guess without public recordings; clip: the
+    limit, where the table has none; min_share: of the rows lie above it, of min_rows or more.
+    """
+    table = tables.having(_NORM)
+    if table is None:
+        return Skip("no_column", {"column": "grad_norm"})
+    norms = finite(table.numbers(_NORM))
+    if len(norms) < min_rows:
+        return Skip("too_few_epochs", {"have": len(norms), "need": min_rows})
+    limit = next(iter(finite(table.numbers(r"max_?norm|clip_?(?:at|norm|value|grad)"))), clip)
+    above = sum(v > limit for v in norms) / len(norms)
+    middle = sorted(norms)[len(norms) // 2]
+    if above < min_share or middle < storm * limit / clip:
+        return None
+    return Hit(
+        values={"median": middle, "limit": limit, "share": above},
+        fixes=(Fix("lower_lr"), Fix("warmup", {"warmup_epochs": 5})),
+        evidence=(Source(table.file),),
+    )
+
+
+_NORM = r"grad(?:ient)?s?_?norm|^(?:total|global)_norm|norm_of_grad"

@@ -11,6 +11,7 @@ from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.ending import planned_epochs
 from diag.rules.facts import sources
+from diag.stats import mean
 
 DEFAULT_LR0 = 0.01
 
@@ -59,6 +60,7 @@ def lr0_ignored_log(
     console: Console,
     log: TrainLog | None,
     curves: Curves | None,
+    args: TrainArgs | None,
     *,
     factor: float = 1.5,
     medium_factor: float = 3.0,
@@ -66,12 +68,18 @@ def lr0_ignored_log(
 ) -> Verdict:
     """optimizer=auto overrides lr0: Ultralytics says so, and which rate it chose instead (ultralytics#8400, #22782).
 
-    Only where no LR column tells it better, and for a lr0 that is not the default 0.01. factor, medium_factor,
-    high_factor: as for train.lr0_ignored; without the chosen rate it is medium.
+    Only where no LR column tells it better, and for a lr0 that is not the default 0.01. Releases before 8.0.19x do not
+    say so: there the rate of the `optimizer:` line differs from that of the arguments (#3629: 0.1 and 0.001429).
+    factor, medium_factor, high_factor: as for train.lr0_ignored; without the chosen rate it is medium.
     """
     said = sources(console, ("optimizer_auto",), limit=1)
     found = re.search(r"ignoring \W{0,2}(?:lr0?)=(\d*\.?\d+(?:e-?\d+)?)", said[0].text) if said else None
     lr0 = float(found[1].rstrip(".") or 0) if found else 0.0
+    asked = args.get("lr0") if args else None
+    named = str(args.get("optimizer", "")) if args else ""
+    silent = not said and log is not None and log.optimizer_lr and named.lower() == "auto"
+    if silent and isinstance(asked, float) and asked > 0:
+        lr0, said = asked, sources(console, ("optimizer",), limit=1)
     if not lr0 or lr0 == DEFAULT_LR0:
         return None
     if curves is not None and any(math.isfinite(v) and v > 0 for v in curves.lr):
@@ -93,20 +101,26 @@ def lr0_ignored_log(
 
 
 @rule("train.close_mosaic_step", Severity.INFO, unless=("num.nan_loss", "num.collapse", "num.diverged"))
-def close_mosaic(curves: Curves, args: TrainArgs, *, step: float = 0.05, width: int = 3) -> Verdict:
+def close_mosaic(
+    curves: Curves, args: TrainArgs, *, step: float = 0.05, width: int = 3, max_loss: float = 0.3
+) -> Verdict:
     """The step in the training loss at epochs - close_mosaic is mosaic being switched off; no fault.
 
     step: of 63 public runs that can be checked the loss fell by more than 5 % in 19 and rose by more
-    than 4 % in 17 (small and dense objects). Classification has no mosaic.
+    than 4 % in 17 (small and dense objects). Classification has no mosaic. max_loss: of the score; where more is
+    lost at that epoch something broke (ultralytics#372: zero and inf from epoch 40 of 50 on).
     """
     if "accuracy" in curves.metric:
         return None
     planned, last = planned_epochs(args), args.get("close_mosaic", 10)
     if planned is None or not isinstance(last, int):
         return Skip("no_plan")
-    at = planned - last  # rows before the switch
+    at = planned - last - (curves.trained - curves.rows)  # rows before the switch
     if last <= 0 or args.get("mosaic", 1.0) == 0 or at < width or curves.rows < at + width:
         return None
+    score = [mean(curves.score[at - width : at]), mean(curves.score[at : at + width])] if curves.score else []
+    if (score and score[1] < (1 - max_loss) * score[0]) or any(not math.isfinite(v) for v in curves.train_sum[at:]):
+        return None  # something broke there: num.collapse, num.nan_loss
     before = [v for v in curves.train_sum[at - width : at] if math.isfinite(v)]
     after = [v for v in curves.train_sum[at : at + width] if math.isfinite(v)]
     if not before or not after or sum(before) <= 0:

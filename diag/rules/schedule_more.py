@@ -90,6 +90,8 @@ def lr_too_low(
     lrs = finite(curves.lr)
     if not lrs:
         return Skip("no_lr")
+    if curves.excerpt:
+        return Skip("excerpt")  # every schedule ends at such rates
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if max(lrs) > max_lr or max(lrs) < _TINY or not curves.train_fall < max_fall or curves.last > max_score:
@@ -134,23 +136,38 @@ def lr_ok(curves: Curves, args: TrainArgs, *, min_epochs: int = 20, end: float =
 
 
 @rule("train.lr_restart", Severity.MEDIUM, explained_by=("train.mixed_runs", "train.resume_fresh_lr"))
-def lr_restart(curves: Curves, *, min_jump: float = 3.0, min_epochs: int = 10) -> Verdict:
+def lr_restart(
+    curves: Curves, *, min_jump: float = 3.0, min_epochs: int = 10, small_jump: float = 1.3, harm: float = 0.05
+) -> Verdict:
     """The learning rate jumps back up within a run. min_jump: from one epoch to the next, after it had decayed.
 
     Warm-up is over by min_epochs. From the tenth epoch on the largest rise in 8917 steps of 95 public runs was a
-    factor of 1.09. Reported in yolov5#292.
+    factor of 1.09. The schedules only fall after it, so
+    that a smaller jump (small_jump) is one, too, where the score falls by harm of itself with it or the rate of the
+    biases starts anew. Reported in yolov5#292.
     """
     lrs = list(curves.lr)
     if len(finite(lrs)) < min_epochs:
         return Skip("too_few_epochs", {"have": len(finite(lrs)), "need": min_epochs})
     for at, (a, b) in enumerate(pairwise(lrs), 2):
-        if at > min_epochs and a > 0 and b >= min_jump * a and a < 0.5 * max(finite(lrs[: at - 1])):
+        if max(at, curves.epoch(at)) <= min_epochs or not a > 0 or not b >= small_jump * a:
+            continue
+        if (b >= min_jump * a and a < 0.5 * max(finite(lrs[: at - 1]))) or _restarts(curves, at, harm):
             return Hit(
                 values={"epoch": curves.epoch(at), "before": a, "after": b},
                 fixes=(Fix("resume", {"resume": True}),),
                 evidence=(Source(curves.file, curves.line(at)),),
             )
     return None
+
+
+def _restarts(curves: Curves, at: int, harm: float) -> bool:
+    """A warm-up begins at this position: the biases' rate jumps away from the weights', or the score falls with it."""
+    bias = curves.bias_lr[at - 1] if len(curves.bias_lr) >= at else 0.0
+    if len(curves.score) < at:
+        return bias > 2 * curves.lr[at - 1]
+    before, after = curves.score[at - 2], min(finite(curves.score[at - 1 : at + 2]), default=math.inf)
+    return bias > 2 * curves.lr[at - 1] or (before > 0.05 and after < (1 - harm) * before)
 
 
 @rule("train.resume_fresh_lr", Severity.HIGH)
@@ -172,6 +189,8 @@ def resume_fresh_lr(
     """
     if args is None:
         return Skip("no_evidence", {"missing": "args"})
+    if curves.excerpt:
+        return Skip("excerpt")
     model = str(args.get("model", args.get("weights", "")))
     own = model.replace("\\", "/").endswith(("/last.pt", "/best.pt")) or model in {"last.pt", "best.pt"}
     if not own or args.get("resume", False) not in {False, None, "False", "false"}:
@@ -214,6 +233,8 @@ def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.
     max(round(warmup_epochs * nb), 100) iterations (ultralytics/engine/trainer.py). In half of 79 public runs the rate
     peaks within 6 % of the run, in a tenth after half of it.
     """
+    if curves.excerpt:
+        return Skip("excerpt")
     lrs = finite(curves.lr)
     if len(lrs) < min_epochs:
         return Skip("too_few_epochs", {"have": len(lrs), "need": min_epochs})
@@ -258,6 +279,8 @@ def not_annealed(
     planned, lrs = planned_epochs(args), finite(curves.lr)
     if planned is None:
         return Skip("no_plan")
+    if curves.excerpt and run is None:
+        return Skip("excerpt")
     if (
         len(lrs) < min_epochs
         or all_epochs(curves, planned)

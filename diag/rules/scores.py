@@ -75,8 +75,8 @@ def low_precision(curves: Curves, *, min_epochs: int = 20, max_precision: float 
 
 
 def _side(curves: Curves, weak: int, *, min_epochs: int, most: float, gap: float, fixes: tuple[Fix, ...]) -> Verdict:
-    if curves.rows < min_epochs:
-        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    if curves.trained < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.trained, "need": min_epochs})
     pair = _pr(curves)
     if any(map(math.isnan, pair)):
         return Skip("no_score")
@@ -105,8 +105,8 @@ def localisation(
     0.54 and more, the lowest 0.40. rise_50, flat: or mAP50 rose by so much since the first third of the run and
     mAP50-95 by no more than this; none of 71 public runs did.
     """
-    if curves.rows < min_epochs:
-        return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
+    if curves.trained < min_epochs:
+        return Skip("too_few_epochs", {"have": curves.trained, "need": min_epochs})
     if not curves.score50 or "accuracy" in curves.metric or not curves.best_at:
         return Skip("no_score")
     fifty = mean(curves.score50[-curves.window :])
@@ -182,6 +182,8 @@ def leak(
     scores = finite(curves.score)
     if not scores:
         return Skip("no_score")
+    if curves.excerpt:
+        return Skip("excerpt")
     limit = perfect if "accuracy" in curves.metric else 0.985
     if min(scores[:rows]) < limit or mean(scores[-curves.window :]) < limit:
         return None

@@ -33,6 +33,8 @@ def early_spike(
     said = bool(console and console.of("early_stop"))
     if not said and not stopped_early(curves, args):
         return None
+    if curves.excerpt:
+        return Skip("excerpt")
     if not curves.best_at or curves.rows < 10:
         return Skip("too_few_epochs", {"have": curves.rows, "need": 10})
     after = finite(curves.score[curves.best_at :])
@@ -190,6 +192,8 @@ def finetune_dip(curves: Curves, *, rows: int = 8, dip: float = 0.08, min_start:
     above min_start dipped so far. Reported in yolov5#12065.
     """
     scores = finite(curves.score)
+    if curves.excerpt:
+        return Skip("excerpt")
     if len(scores) < rows + 4:
         return Skip("too_few_epochs", {"have": len(scores), "need": rows + 4})
     low = min(scores[1:rows])

@@ -29,6 +29,7 @@ from diag.load.follow import Follower
 from diag.load.foreign import log_epochs
 from diag.load.labels import parse_data_yaml, parse_labels
 from diag.load.notes import parse_notes
+from diag.load.rates import with_rates
 from diag.load.read import UnreadableError
 from diag.load.results import parse_results
 from diag.load.stall import stalls
@@ -36,12 +37,14 @@ from diag.load.summary import TraceSummary
 from diag.load.tables import parse_results_txt, parse_table, phase_ledger, phase_steps, phases
 from diag.load.trace import parse_trace
 from diag.load.trainlog import parse_trainlog
-from diag.model.evidence import Dataset
+from diag.model.evidence import Dataset, Evidence
 from diag.model.foreign import Tables
 from diag.model.hardware import Baseline
 from diag.model.profile import Profile
 from diag.model.run import RunRecord
 from diag.render import console, jsonfile, markdown
+from diag.rules import load_rules
+from diag.rules.listing_facts import class_folders, hashes, listing, lists, sizes
 from diag.stages.progress import read_progress
 from tests.load import mutations
 from tests.load.conftest import CSV
@@ -116,6 +119,22 @@ BASELINE = {
     "cuda_usable": False,
     "gpus": [{"index": 0, "name": "L4"}],
 }
+LISTING = (
+    b"$ find\nimages/train/1.jpg\nimages/val/1.jpg\nlabels/train/1.txt\ntrain/cat/f0001.jpg\n\xe2\x94\x9c\xe2\x94\x80\xe2\x94\x80 train\n"
+    b"0123456789abcdef0123456789abcdef  images/train/2.png\nimages/train/3.png PNG 1024x768 8-bit\n"
+    b"a_jpg.rf.0123456789abcdef.jpg\nOrientation : Rotate 90 CW\n"
+)
+RATES = b"epoch,lr/pg0,lr/pg2\n1,0.01,0.1\n2,0.009,0.05\n3,0.008,nan\n4,,\n"
+
+
+def _listing(data: bytes) -> None:
+    notes = parse_notes([("find.txt", _text(data)), ("train.txt", _text(data))])
+    listing(notes), lists(notes), hashes(notes), sizes(notes), class_folders(notes)
+    for rule in load_rules():
+        if rule.id.endswith("@listed"):
+            evaluate(Evidence(notes=notes), rules=[rule])
+
+
 PARSERS: dict[str, tuple[Callable[[bytes], Any], list[bytes]]] = {
     "results.csv": (_results, [CSV.encode(), *read_cases("results*.csv")]),
     "results.txt": (_results_txt, [mutations.V5]),
@@ -128,6 +147,10 @@ PARSERS: dict[str, tuple[Callable[[bytes], Any], list[bytes]]] = {
         lambda d: parse_notes([("nvidia-smi.txt", _text(d)), ("env.txt", _text(d))]),
         [mutations.NVIDIA, mutations.CAPTURE, *read_cases("*.txt", limit=2000)],
     ),
+    "polygons": (lambda d: parse_labels([("labels/a.txt", _text(d))], None, "segment"), [b"0 .1 .1 .5 .1 .5 .5 .1 .5\n" * 3]),
+    "oriented boxes": (lambda d: parse_labels([("labels/a.txt", _text(d))], None, "obb"), [b"0 .1 .1 .5 .1 .5 .5 .1 .5\n"]),
+    "listings": (_listing, [LISTING]),
+    "rates": (lambda d: (t := parse_table(_text(d), name="lr.csv")) and curves(with_rates(None, Tables((t,)))), [RATES]),
     "labels": (lambda d: parse_labels([("labels/train/a.txt", _text(d))], None), [b"0 0.5 0.5 0.1 0.1\n" * 4, b"1 0.1 0.1 0.2 0.2 0.3 0.4\n"]),
     "trace": (_trace, [mutations.TRACE.encode()]),
     "counters": (_counters, [mutations.COUNTERS.encode()]),
