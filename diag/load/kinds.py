@@ -114,7 +114,7 @@ def pattern(kind: str) -> re.Pattern[str]:
 
 
 _WORDS = {
-    "banner": "ultralytics yolov",
+    "banner": "ultralytics yolo",
     "train_start": "training logging",
     "completed": "completed",
     "early_stop": "early",

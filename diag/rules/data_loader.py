@@ -145,7 +145,7 @@ def val_scans_train(log: TrainLog, *, min_images: int = 10) -> Verdict:
         return None
     path, first, second = same
     return Hit(
-        values={"path": path},
+        values={"path": path, "images": first.total},
         fixes=(Fix("split"),),
         evidence=(Source(first.file, first.line), Source(second.file, second.line)),
         confidence=Confidence.MEDIUM,

@@ -127,12 +127,12 @@ def incomplete(
         return Skip("no_losses")  # a log of rates alone
     if run is not None and run.exit_cause.kind == "running" and not run.ended:
         return Skip("still_running")
+    if all_epochs(curves, planned) or stopped_early(curves, args):
+        return None
     if excerpt := excerpted(curves, log):
         return excerpt
     if curves.excerpt and run is None:
         return Skip("excerpt")
-    if all_epochs(curves, planned) or stopped_early(curves, args):
-        return None
     if console is not None and console.of("early_stop"):
         return None
     cause = run.exit_cause if run is not None else None
