@@ -3,8 +3,10 @@
 import csv
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from diag.load.columns import scaled, standard
 from diag.load.read import UnreadableError, bounded, read_text
 from diag.model.evidence import Ledger, StepStats
 from diag.model.foreign import Phase, Phases, Table, Tables
@@ -69,8 +71,32 @@ def parse_table(text: str, *, name: str) -> Table | None:
         return None
     columns = tuple(_SMI.get(_SMI_UNIT.sub("", c.strip()), c.strip()) for c in (c.lstrip("\ufeff") for c in cells[0]))
     width = len(columns)
-    rows = tuple(tuple(c.strip() for c in (*row, *[""] * width)[:width]) for row in cells[1:])
-    return Table(name, columns, rows)
+    rows = [[c.strip() for c in (*row, *[""] * width)[:width]] for row in cells[1:]]
+    return made_table(name, columns, rows)
+
+
+def made_table(name: str, columns: Sequence[str], rows: list[list[str]]) -> Table:
+    """A table whose columns have their names and units of `diag.load.columns`.
+
+    Where host memory is given in percent beside its size, its size in use is added.
+    """
+    names, factors = standard(columns, rows)
+    for at, factor in factors:
+        for row in rows:
+            row[at] = scaled(row[at], factor)
+    if {"ram_used_pct", "ram_total_gb"} <= set(names) and "ram_used_gb" not in names:
+        share, total = names.index("ram_used_pct"), names.index("ram_total_gb")
+        names = (*names, "ram_used_gb")
+        for row in rows:
+            row.append(_product(row[share], row[total]))
+    return Table(name, names, tuple(tuple(row) for row in rows))
+
+
+def _product(percent: str, total: str) -> str:
+    try:
+        return f"{float(percent.strip('% ')) / 100 * float(total):.6g}"
+    except ValueError:
+        return ""
 
 
 def phases(tables: Tables | None) -> Phases | None:

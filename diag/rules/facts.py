@@ -172,6 +172,18 @@ def free_memory(notes: Notes | None) -> tuple[float, float] | None:
     return None
 
 
+HELD = r"gpu_mem(?:_g|_gb|_gib|_mib|_mb)?$|reserved"
+"""Columns of GPU memory in use or reserved."""
+
+
+def held_gib(tables: Tables | None) -> tuple[float, ...]:
+    """GPU memory in use or reserved, in GiB; a column without a unit counts as it stands. Empty without one."""
+    table = tables.having(HELD) if tables is not None else None
+    values = tables.series(HELD) if tables is not None else ()
+    mib = table is not None and re.search(r"_(?:mib|mb)$", table.find(HELD), re.I) is not None
+    return tuple(v / 1024 for v in values) if mib else values
+
+
 def gpu_name(log: TrainLog | None, notes: Notes | None, baseline: Baseline | None) -> str:
     """The GPU that was trained on, as far as one can tell."""
     if log is not None and log.gpu:

@@ -8,10 +8,9 @@ from diag.model.evidence import Console
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import Tables, TrainLog
 from diag.rules.base import rule
-from diag.rules.facts import low_and_high, sources, table_source
+from diag.rules.facts import HELD, held_gib, low_and_high, sources, table_source
 
 _GROWTH = r"^(?:gpu_?)?mem(?:ory)?_?alloc\w*|allocated"
-_HELD = r"gpu_mem(?:_g|_gb|_gib|_mib|_mb)?$|reserved"
 
 
 @rule("mem.gpu_leak", Severity.HIGH)
@@ -23,7 +22,7 @@ def gpu_leak(tables: Tables | None, log: TrainLog | None, *, min_points: int = 8
     step of min_points or more.
     """
     allocated = tables.series(_GROWTH) if tables else ()
-    held = allocated or (tables.series(_HELD) if tables else ())
+    held = allocated or held_gib(tables)
     held = held or tuple(e.gpu_mem_g for e in (log.epochs if log else ()) if e.gpu_mem_g)
     if len(held) < min_points:
         return Skip("too_few_epochs", {"have": len(held), "need": min_points})
@@ -35,7 +34,7 @@ def gpu_leak(tables: Tables | None, log: TrainLog | None, *, min_points: int = 8
     return Hit(
         values={"case": "allocated" if allocated else "held", "rise": last / first - 1, "points": len(held)},
         fixes=(Fix("detach"), Fix("restart", {"resume": True})),
-        evidence=table_source(tables, _GROWTH) or table_source(tables, _HELD) or ((Source(log.file),) if log else ()),
+        evidence=table_source(tables, _GROWTH) or table_source(tables, HELD) or ((Source(log.file),) if log else ()),
     )
 
 
@@ -55,7 +54,7 @@ def cache_growth(
     where it is known.
     """
     allocated = tables.series(_GROWTH) if tables else ()
-    held = (tables.series(_HELD) if tables else ()) or tuple(
+    held = held_gib(tables) or tuple(
         e.gpu_mem_g for e in (log.epochs if log else ()) if e.gpu_mem_g
     )
     if len(held) < min_points:
@@ -67,7 +66,7 @@ def cache_growth(
         return None
     return Hit(
         values={"first": held[0], "most": max(held)},
-        evidence=table_source(tables, _HELD) or ((Source(log.file),) if log else ()),
+        evidence=table_source(tables, HELD) or ((Source(log.file),) if log else ()),
     )
 
 
