@@ -208,6 +208,9 @@ def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Con
         joined = replace(joined, lines=lines)
     versions = dict.fromkeys(v for _, t in kept for v in t.versions)
     scans = tuple(s for _, t in [(main, log), *others] for s in t.scans)
+    died = next((t for c, t in others if t.ended == "error" and c.of("resume")), None)  # it went on in another file
+    if died is not None and not log.oom_phase:
+        log = replace(log, oom_phase=died.oom_phase, ended=died.ended, parts=(*log.parts, *died.parts))
     return joined, replace(log, scans=scans, versions=tuple(versions))
 
 

@@ -16,7 +16,9 @@ _PATTERNS = {
     "gpu_oom": r"CUDA out of memory|OutOfMemoryError: (?:CUDA|HIP)|CUBLAS_STATUS_ALLOC_FAILED"
     r"|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cuda runtime error \(2\)|MPS backend out of memory",
     "ram_oom": r"oom-kill|Out of memory: Killed process|cgroup out of memory|\(signal: 9\)|killed by signal: Killed"
-    r"|signal 9: SIGKILL|\bexit(?:ed with)? (?:code|status):? ?137\b|\boom_kill [1-9]|OOMKilled\W{1,4}true"
+    r"|signal 9: SIGKILL|Signal 9 \(SIGKILL\) received|exitcode: -9\b|Detected \d+ oom[_-]kill event|\bOOM Killed\b"
+    r"|\bOUT_OF_ME(?:MORY\b|\+)|Reason:\s+OOMKilled"
+    r"|\bexit(?:ed with)? (?:code|status):? ?137\b|\boom_kill [1-9]|OOMKilled\W{1,4}true"
     r"|tried to allocate more memory than is available|std::bad_alloc|\bMemoryError\b|DefaultCPUAllocator: "
     r"|\(-4:Insufficient memory\)",
     "shm_small": r"insufficient shared memory|out of shared memory|Bus error.*shm"
@@ -98,6 +100,7 @@ _PATTERNS = {
     "no_disk_cache": r"disk space required.{0,100}not caching|Insufficient free disk space",
     "bad_encoding": r"UnicodeDecodeError: '[\w-]{1,20}' codec can't decode",
     "weights_only": r"Weights only load failed|Unsupported global: GLOBAL ultralytics",
+    "speed_line": r"^Speed: [\d.]+ms pre-?process",
     "no_grad_scale": r"Attempting to unscale_ FP16|scale.{0,30}underflow",
 }
 KINDS = tuple(_PATTERNS)
@@ -118,7 +121,7 @@ _WORDS = {
     "optimizer_auto": "optimizer",
     "optimizer": "optimizer",
     "gpu_oom": "memory alloc_failed runtime\\serror",
-    "ram_oom": "oom-kill memory killed signal 137 oom_kill bad_alloc defaultcpuallocator",
+    "ram_oom": "oom-kill memory killed signal 137 oom_kill bad_alloc defaultcpuallocator exitcode out_of_me",
     "shm_small": "memory bus\\serror shm </torch_",
     "disk_full": "space errno quota winerror inline_container 磁盘空间",
     "port_in_use": "address eaddr errno winerror",
@@ -171,6 +174,7 @@ _WORDS = {
     "no_disk_cache": "disk\\sspace",
     "bad_encoding": "codec",
     "weights_only": "weights unsupported",
+    "speed_line": "speed:",
     "no_grad_scale": "unscale underflow",
 }
 _GATE: dict[str, list[str]] = {}

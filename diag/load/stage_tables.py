@@ -5,15 +5,15 @@ import re
 from collections.abc import Iterator
 from statistics import fmean, median
 
-from diag.load.columns import plain, seconds
 from diag.load.tables import made_table
+from diag.model.columns import plain, seconds
 from diag.model.evidence import StepStats
 from diag.model.foreign import Phase, Phases, Table, Tables
 from diag.model.trace import Stage
 
 _PARTS = (
-    (Stage.DATA_WAIT, r"(?:data|batch|input|loader|dataloader)_?(?:wait|time|load(?:ing)?|fetch|next)?|wait_(?:for_)?data"
-                      r"|(?:data_?)?load(?:er|ing)?|fetch|get_batch"),
+    (Stage.DATA_WAIT, r"(?:data|batch|input|loader|dataloader)_?(?:wait|time|load(?:ing)?|fetch|next)?"
+                      r"|wait_(?:for_)?data|(?:data_?)?load(?:er|ing)?|fetch|get_batch"),
     (Stage.TRANSFER, r"h2d|to_(?:device|gpu|cuda)|(?:host_to_)?device(?:_copy)?|transfer|memcpy|copy(?:_to_\w+)?"),
     (Stage.FORWARD, r"(?:model_)?(?:forward|fwd)(?:_pass)?|loss(?:_fn)?|criterion|compute_loss"),
     (Stage.BACKWARD, r"(?:loss_)?(?:backward|bwd)(?:_pass)?"),

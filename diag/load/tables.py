@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from diag.load.columns import scaled, standard
 from diag.load.read import UnreadableError, bounded, read_text
+from diag.model.columns import scaled, standard
 from diag.model.evidence import Ledger, StepStats
 from diag.model.foreign import Phase, Phases, Table, Tables
 from diag.model.run import Epoch, Epochs
@@ -76,7 +76,7 @@ def parse_table(text: str, *, name: str) -> Table | None:
 
 
 def made_table(name: str, columns: Sequence[str], rows: list[list[str]]) -> Table:
-    """A table whose columns have their names and units of `diag.load.columns`.
+    """A table whose columns have their names and units of `diag.model.columns`.
 
     Where host memory is given in percent beside its size, its size in use is added.
     """

@@ -9,6 +9,7 @@ from diag.model.foreign import Notes, Tables
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import low_and_high, noted, on_cpu, table_source
+from diag.rules.limits import cpus_allowed
 
 _TEMP = r"(?:^|_)temp(?:erature)?(?:_c)?$|gpu_temp"
 _CLOCK = r"(?:sm|gpu|gr|graphics|core)_?clock|clock_?(?:sm|gpu|mhz)|sm_mhz"
@@ -159,9 +160,7 @@ def cpu_oversubscription(
     periods = _count(notes, r"nr_periods\D{1,4}(\d+)"), _count(notes, r"nr_throttled\D{1,4}(\d+)")
     share = periods[1] / periods[0] if periods[0] and periods[1] is not None else 0.0
     held = tables.series("nr_throttled|throttled") if tables else ()
-    cores = _quota(notes) or max(
-        tables.series("cpus?(?:_quota|_effective|_limit)|cores_(?:quota|limit)") if tables else (), default=0.0
-    )
+    cores = cpus_allowed(notes, tables)
     load = tables.series("load1|load_?avg|threads_running|procs_running") if tables else ()
     ratio = median(load) / cores if load and cores else 0.0
     rising = len(held) > 1 and held[-1] > held[0]
@@ -187,16 +186,6 @@ def cpu_oversubscription(
 def _first_number(text: str) -> float:
     found = re.search(r"\d+(?:\.\d+)?", text)
     return float(found[0]) if found else 0.0
-
-
-def _quota(notes: Notes | None) -> float:
-    """CPUs by cpu.max (`200000 100000`) or cfs_quota; 0 where there is no limit."""
-    for pattern in (r"cpu\.max\D{0,4}(\d+)[ /]+(\d+)", r"^(\d{4,7}) (\d{4,7})$"):
-        quota, period = _count(notes, pattern), _count(notes, pattern, group=2)
-        if quota and period:
-            return quota / period
-    quota, period = _count(notes, r"cfs_quota_us\D{1,4}(\d+)"), _count(notes, r"cfs_period_us\D{1,4}(\d+)")
-    return quota / (period or 100000.0) if quota else _count(notes, r"--cpus[= ]([\d.]+)") or 0.0
 
 
 def _count(notes: Notes | None, pattern: str, *, group: int = 1) -> float | None:

@@ -54,9 +54,7 @@ def cache_growth(
     where it is known.
     """
     allocated = tables.series(_GROWTH) if tables else ()
-    held = held_gib(tables) or tuple(
-        e.gpu_mem_g for e in (log.epochs if log else ()) if e.gpu_mem_g
-    )
+    held = held_gib(tables) or tuple(e.gpu_mem_g for e in (log.epochs if log else ()) if e.gpu_mem_g)
     if len(held) < min_points:
         return Skip("too_few_epochs", {"have": len(held), "need": min_points})
     half = held[len(held) // 2 :]
@@ -106,11 +104,24 @@ def autobatch(console: Console, log: TrainLog, *, min_rise: float = 0.05, absurd
     Severity.MEDIUM,
     explained_by=("mem.gpu_oom", "mem.gpu_oom_late", "mem.gpu_oom_val", "mem.gpu_oom_dense"),
 )
-def gpu_oom_risk(log: TrainLog, *, min_share: float = 0.95) -> Verdict:
+def gpu_oom_risk(log: TrainLog | None, tables: Tables | None, *, min_share: float = 0.95) -> Verdict:
     """Peak memory is within a few percent of the card: one crowded batch more would not fit. min_share.
 
-    Reserved memory as the log prints it.
+    Reserved memory as the log prints it, or the card's own figures in telemetry (the context of CUDA is in there, too).
     """
+    table = tables.having("^gpu_mem_mib$", "^gpu_mem_total_mib$") if tables is not None else None
+    if table is not None:
+        used, total = table.numbers("^gpu_mem_mib$"), table.numbers("^gpu_mem_total_mib$")
+        shares = [u / t for u, t in zip(used, total, strict=True) if t > 0 and 0 <= u <= t]
+        if shares and max(shares) >= min_share:
+            most = max(u for u, t in zip(used, total, strict=True) if t > 0 and 0 <= u <= t)
+            return Hit(
+                values={"share": max(shares), "memory": most / 1024},
+                fixes=(Fix("headroom"), Fix("expandable")),
+                evidence=(Source(table.file),),
+            )
+    if log is None:
+        return Skip("gpu_unknown")
     memory = max((e.gpu_mem_g for e in (*log.epochs, *log.parts) if e.gpu_mem_g), default=0.0)
     if not log.gpu_mib or not memory:
         return Skip("gpu_unknown")

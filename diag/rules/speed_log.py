@@ -3,10 +3,11 @@
 import re
 from statistics import median
 
-from diag.model.evidence import Console, Peers
+from diag.model.evidence import Console, Peers, StepStats
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import DataYaml, Notes, Phases, Tables, TrainLog
 from diag.model.run import TrainArgs
+from diag.model.trace import Stage
 from diag.rules.base import rule
 from diag.rules.facts import noted, out_of_memory, ram_cache, sources, table_source, windows
 
@@ -18,21 +19,25 @@ _REMOTE_PATH = re.compile(r"/content/(?:drive|gdrive)/|^/mnt/[a-z]/|^\\\\\\\\|/g
 
 
 @rule("speed.storage_remote", Severity.HIGH)
-def storage_remote(
+def storage_remote(  # noqa: PLR0917 # six kinds of evidence
     log: TrainLog | None,
     notes: Notes | None,
     data: DataYaml | None,
     args: TrainArgs | None,
     tables: Tables | None,
+    steps: StepStats | None,
     *,
     slow_scan_s: float = 0.05,
     min_iowait: float = 20.0,
+    max_keeping_up: float = 0.1,
+    busy: float = 90.0,
 ) -> Verdict:
     """Files are read through a network or FUSE mount: each small file costs a round trip.
 
     yolov5#1145 and #6437: a mounted cloud drive scans labels at 1 to 2 s an image, a local disk hundreds a second.
     slow_scan_s: seconds per image in the label scan from which on it is slow; min_iowait: as percent of CPU time.
-    Either of them, or a data path on such a mount, is asked for.
+    Either of them, or a data path on such a mount, is asked for. A loader that keeps up is left in peace: the step
+    waits for data less than max_keeping_up of its time, or the GPU is busy percent of the time in the median.
     """
     if log is None and notes is None:
         return Skip("no_evidence", {"missing": "log, notes"})
@@ -48,6 +53,10 @@ def storage_remote(
     iowait = tables.series("iowait") if tables else ()
     slow = (scan or 0.0) >= slow_scan_s or (bool(iowait) and median(iowait) >= min_iowait)
     if not (under or (slow and (spelled or mounts))):
+        return None
+    util = tables.series("gpu_util") if tables else ()
+    keeps_up = steps.share(Stage.DATA_WAIT) <= max_keeping_up if steps else len(util) >= 10 and median(util) >= busy
+    if keeps_up and not slow:
         return None
     place, kind = under or next(iter(mounts.items()), (spelled, "path"))
     line = next((s for s in log.scans if s.s_per_image == scan), None) if log and scan else None

@@ -16,7 +16,7 @@ _NO_TENSOR = ("GTX", "MX", "P100", "P40", "P4 ", "K80", "M60", "940", "750")
 
 @rule("speed.loader_single_core", Severity.CRITICAL)
 def loader_single_core(
-    tables: Tables,
+    tables: Tables | None,
     args: TrainArgs | None,
     notes: Notes | None,
     console: Console | None,
@@ -31,6 +31,9 @@ def loader_single_core(
     busy in the median though there are min_workers workers or more; max_gpu: percent, as the GPU waits. A
     process that waits for a disk keeps no core busy: that is not meant.
     """
+    if tables is None and notes is None:
+        return Skip("no_evidence", {"missing": "tables, notes"})
+    tables = tables or Tables()
     cores = tables.series("cores_busy|busy_cores|cores_used")
     one = noted(
         notes,
@@ -104,18 +107,23 @@ def _speed(run: Evidence) -> float | None:
     Severity.MEDIUM,
     explained_by=("speed.thermal_throttle", "hw.thermal_throttle", "mem.ram_growth", "speed.ram_cache_swapping"),
 )
-def throughput_drop(log: TrainLog, *, min_epochs: int = 8, min_rise: float = 0.3) -> Verdict:
+def throughput_drop(
+    log: TrainLog, *, min_epochs: int = 8, min_rise: float = 0.3, few_epochs: int = 5, few_rise: float = 1.0
+) -> Verdict:
     """The time of an epoch rose during the run with no change of work.
 
     min_rise: of the median of the last quarter over the first, the first epoch (start-up) left out, and nearly every
-    later epoch is slower than the early median. A step at close_mosaic makes epochs faster, not slower.
+    later epoch is slower than the early median. few_epochs, few_rise: from five epochs on it is said of a time that
+    doubled (yolov5#12083: three times as long from the fourth epoch on).
+    A step at close_mosaic makes epochs faster, not slower.
     """
     times = [e.train_s for e in log.epochs[1:] if e.train_s]
-    if len(times) < min_epochs:
-        return Skip("too_few_epochs", {"have": len(times), "need": min_epochs})
+    if len(times) < few_epochs:
+        return Skip("too_few_epochs", {"have": len(times), "need": few_epochs})
     early = median(times[: max(2, len(times) // 4)])
     late = median(times[-max(2, len(times) // 4) :])
-    if early < 5 or late < early * (1 + min_rise):
+    enough = min_rise if len(times) >= min_epochs else few_rise
+    if early < 5 or late < early * (1 + enough):
         return None
     return Hit(
         values={"early_s": early, "late_s": late, "rise": late / early - 1},

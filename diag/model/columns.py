@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_TIME = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "msec": 1e-3, "millis": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0,
-         "second": 1.0, "seconds": 1.0, "min": 60.0, "mins": 60.0, "minutes": 60.0, "h": 3600.0, "hr": 3600.0,
-         "hrs": 3600.0, "hour": 3600.0, "hours": 3600.0}  # fmt: skip
+_TIME = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "msec": 1e-3, "millis": 1e-3, "s": 1.0, "sec": 1.0,
+         "secs": 1.0, "second": 1.0, "seconds": 1.0, "min": 60.0, "mins": 60.0, "minutes": 60.0,
+         "h": 3600.0, "hr": 3600.0, "hrs": 3600.0, "hour": 3600.0, "hours": 3600.0}  # fmt: skip
 _BYTES = {"bytes": 2.0**-20, "kb": 2.0**-10, "kib": 2.0**-10, "mb": 1.0, "mib": 1.0, "m": 1.0, "gb": 1024.0,
           "gib": 1024.0, "g": 1024.0, "tb": 2.0**20, "tib": 2.0**20}  # fmt: skip
 _UNITS: dict[str, tuple[str, float]] = {
@@ -49,7 +49,8 @@ _QUANTITIES = (
     Quantity("shared_gpu_mem_gb", rf"shared(?:_gpu)?(?:_{_MEMORY})?", "bytes", _GIB, bare=False),
     Quantity("gpu_mem_mib", rf"{_DEVICE}(?:_(?:used|usage|use|in_use))?|used_vram|gpu_memused", "bytes", bare=False),
     Quantity("gpu_memutil_pct", r"mem(?:ory)?_(?:util\w*|controller)|utilization_memory", "pct"),
-    Quantity("gpu_util_pct", r"gpu_(?:util\w*|usage|load|use|busy|activity)|sm_(?:util\w*|activity)|util\w*_gpu", "pct"),
+    Quantity("gpu_util_pct", r"gpu_(?:util\w*|usage|load|use|busy|activity)|sm_(?:util\w*|activity)|util\w*_gpu",
+             "pct"),
     Quantity("gpu_util_pct", r"gpu|sm", "pct", bare=False),
     Quantity("power_limit_w", r"(?:gpu_)?(?:power|pwr)_(?:limit|cap|max)|(?:enforced_|current_)power_limit", "power"),
     Quantity("power_w", r"(?:gpu_)?(?:power|pwr)(?:_(?:draw|usage|consumption|avg))?", "power"),
@@ -72,7 +73,8 @@ _QUANTITIES = (
     Quantity("s_per_it", r"(?:time|t)_per_(?:it|iter|iteration|step|batch)|(?:it|iter|iteration|batch)_time", "time"),
     Quantity("s_per_it", r"(?:s|sec|secs|seconds)_(?:per_)?(?:it|iter|iteration|step|batch)"),
     Quantity("images_per_s", r"(?:im|img|imgs|image|images|samples?|frames?)_(?:per_)?(?:s|sec|second)|fps|ips"),
-    Quantity("epoch_s", r"(?:time_per_)?epoch(?:_(?:time|duration|wall))?|train_(?:time_)?per_epoch", "time", bare=False),
+    Quantity("epoch_s", r"(?:time_per_)?epoch(?:_(?:time|duration|wall))?|train_(?:time_)?per_epoch", "time",
+             bare=False),
     Quantity("total_s", r"(?:total_|train_|training_|run_)?(?:time|duration)|runtime", "time", bare=False),
 )  # fmt: skip
 _CELL = re.compile(r"[+-]?\d[\d.,]*(?:[eE][+-]?\d+)? ?(%|°?[A-Za-zµ]{1,7}(?:/s)?)")
