@@ -9,7 +9,8 @@ from diag.model.foreign import Table
 _MAX_LINES = 20_000
 _DMON = {"mem": "mem_util", "sm": "sm_util", "fb": "fb_used", "rxpci": "pcie_rx", "txpci": "pcie_tx", "idx": "gpu"}
 _CPU = {"wa": "iowait [%]", "%iowait": "iowait [%]", "r": "procs_running", "b": "procs_blocked",
-        "si": "swap_in", "so": "swap_out", "bi": "blocks_in", "%util": "disk_util [%]", "r_await": "read_await_ms",
+        "swpd": "swap_used [kib]", "si": "swap_in", "so": "swap_out",
+        "bi": "blocks_in", "%util": "disk_util [%]", "r_await": "read_await_ms",
         "rkb/s": "disk_read [kb/s]", "r/s": "reads_per_s", "device": "device", "device:": "device",
         "%cpu": "cpu_util [%]", "%usr": "user [%]", "us": "user [%]", "id": "idle [%]",
         "%idle": "idle [%]"}  # fmt: skip
@@ -25,7 +26,7 @@ def listing_tables(texts: Iterable[tuple[str, str]]) -> tuple[Table, ...]:
     made = []
     for file, text in texts:
         lines = text.splitlines()[:_MAX_LINES]
-        table = _dmon(file, lines) or _columns(file, lines)
+        table = _dmon(file, lines) or _columns(file, lines) or _top(file, lines)
         if table is not None:
             made.append(table)
     return tuple(made)
@@ -46,6 +47,13 @@ def _dmon(file: str, lines: list[str]) -> Table | None:
         elif names and len(cells) == len(names) and line.strip()[:1].isdigit():
             rows.append([c if c != "-" else "" for c in cells])
     return made_table(file, names, rows) if rows else None
+
+
+def _top(file: str, lines: list[str]) -> Table | None:
+    """The `%Cpu(s):` line of each screen of top."""
+    rows = [re.findall(r"([\d.]+)[ %]*(us|id|wa)\b", line) for line in lines if re.match(r"\s*%?Cpu\(s\)", line)]
+    cells = [[next((v for v, name in row if name == n), "") for n in ("us", "id", "wa")] for row in rows]
+    return made_table(file, ["user [%]", "idle [%]", "iowait [%]"], cells) if cells else None
 
 
 def _columns(file: str, lines: list[str]) -> Table | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diag.load.read import UnreadableError, bounded, read_text
-from diag.model.columns import scaled, standard
+from diag.model.columns import scaled, spelled_out, standard
 from diag.model.evidence import Ledger, StepStats
 from diag.model.foreign import Phase, Phases, Table, Tables
 from diag.model.run import Epoch, Epochs
@@ -31,6 +31,7 @@ _SMI = {
     "memory.total": "gpu_mem_total_mib",
     "power.draw": "power_w",
     "power.limit": "power_limit_w",
+    "power.default_limit": "power_default_w",
     "enforced.power.limit": "power_limit_w",
     "temperature.gpu": "gpu_temp_c",
     "clocks.sm": "sm_clock_mhz",
@@ -69,7 +70,7 @@ def parse_table(text: str, *, name: str) -> Table | None:
         return None
     if len(cells) < 2 or not 1 < len(cells[0]) <= _MAX_COLUMNS:
         return None
-    columns = tuple(_SMI.get(_SMI_UNIT.sub("", c.strip()), c.strip()) for c in (c.lstrip("\ufeff") for c in cells[0]))
+    columns = [_SMI.get(_SMI_UNIT.sub("", c.strip()), c.strip()) for c in (c.lstrip("\ufeff") for c in cells[0])]
     width = len(columns)
     rows = [[c.strip() for c in (*row, *[""] * width)[:width]] for row in cells[1:]]
     return made_table(name, columns, rows)
@@ -80,7 +81,8 @@ def made_table(name: str, columns: Sequence[str], rows: list[list[str]]) -> Tabl
 
     Where host memory is given in percent beside its size, its size in use is added.
     """
-    names, factors = standard(columns, rows)
+    listed, rows = spelled_out(columns, rows)
+    names, factors = standard(listed, rows)
     for at, factor in factors:
         for row in rows:
             row[at] = scaled(row[at], factor)

@@ -52,6 +52,7 @@ _QUANTITIES = (
     Quantity("gpu_util_pct", r"gpu_(?:util\w*|usage|load|use|busy|activity)|sm_(?:util\w*|activity)|util\w*_gpu",
              "pct"),
     Quantity("gpu_util_pct", r"gpu|sm", "pct", bare=False),
+    Quantity("power_default_w", r"(?:gpu_)?(?:power|pwr)_default(?:_limit)?|default_power_limit", "power"),
     Quantity("power_limit_w", r"(?:gpu_)?(?:power|pwr)_(?:limit|cap|max)|(?:enforced_|current_)power_limit", "power"),
     Quantity("power_w", r"(?:gpu_)?(?:power|pwr)(?:_(?:draw|usage|consumption|avg))?", "power"),
     Quantity("gpu_temp_c", r"(?:gpu_)?(?:core_)?(?:temp|temperature)(?:_gpu)?|gtemp", "temp"),
@@ -62,7 +63,8 @@ _QUANTITIES = (
     Quantity("cpu_util_pct", r"cpu", "pct", bare=False),
     Quantity("load1", r"load_?avg(?:_?1m?(?:in)?)?|load_?1(?:m|min)?|load_average"),
     Quantity("swap_used_gb", r"swap(?:_(?:used|usage|in_use))?|used_swap", "bytes", _GIB, bare=False),
-    Quantity("ram_total_gb", rf"{_HOST}_(?:total|limit|size)|total_{_HOST}", "bytes", _GIB, bare=False),
+    Quantity("ram_total_gb", rf"{_HOST}(?:_usage|_used)?_(?:total|limit|size)|total_{_HOST}", "bytes", _GIB,
+             bare=False),
     Quantity("ram_used_pct", rf"{_HOST}(?:_(?:used|usage|use))?", "pct", bare=False),
     Quantity("ram_used_gb", rf"{_HOST}_(?:used|usage|use|in_use|rss)|used_{_HOST}|ram", "bytes", _GIB, bare=False),
     Quantity("disk_read_mb_s", r"(?:disk|io)_read(?:_rate|_speed|_throughput)?|r(?:ead)?", "rate", bare=False),
@@ -137,6 +139,41 @@ def standard(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[tup
         if found[1] != 1.0:
             factors.append((i, found[1]))
     return tuple(names), factors
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)")
+_PAIR = re.compile(r"(\d+(?:\.\d+)? ?[KMGT]i?B) ?/ ?(\d+(?:\.\d+)? ?[KMGT]i?B)")
+
+
+def spelled_out(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """Columns whose cells bring their own units of memory as plain MiB; `11.2GiB / 62.6GiB` becomes two columns.
+
+    Other programs choose the unit for each cell anew (`docker stats`, gpustat), so a column has no factor of its own.
+    """
+    names: list[str] = []
+    made: list[list[str]] = [[] for _ in rows]
+    for at, column in enumerate(columns):
+        cells = [row[at].strip() for row in rows]
+        filled = [c for c in cells if c]
+        if filled and all(_PAIR.fullmatch(c) for c in filled):
+            names += [f"{column} [MiB]", f"{column}_limit [MiB]"]
+            for row, cell in zip(made, cells, strict=True):
+                found = _PAIR.fullmatch(cell)
+                row.extend([_mib(found[1]), _mib(found[2])] if found else ["", ""])
+        elif filled and all(_SIZE.fullmatch(c) for c in filled) and not plain(column)[1]:
+            names.append(f"{column} [MiB]")
+            for row, cell in zip(made, cells, strict=True):
+                row.append(_mib(cell))
+        else:
+            names.append(column)
+            for row, cell in zip(made, cells, strict=True):
+                row.append(cell)
+    return names, made
+
+
+def _mib(cell: str) -> str:
+    found = _SIZE.fullmatch(cell)
+    return f"{float(found[1]) * _BYTES[found[2].lower()]:.10g}" if found else ""
 
 
 def scaled(cell: str, factor: float) -> str:

@@ -160,6 +160,15 @@ def ram_cache(args: TrainArgs | None, log: TrainLog | None) -> bool:
     return asked or bool(log and any(c.where in {"ram", ""} for c in log.caches))
 
 
+def swap_in_use(notes: Notes | None) -> float:
+    """Swap in use in GiB by free or top; 0 where neither tells."""
+    for note in notes.find(r"^(?:Swap:|[KMG]iB Swap\s*:)") if notes is not None else ():
+        if found := re.search(r"Swap:\s+\S+\s+(\d+(?:[.,]\d+)?)([KMGT]?)i?B?\b", note.text, re.I):
+            unit = {"K": 2**-20, "M": 2**-10, "G": 1, "T": 2**10}.get(found[2].upper(), 2**-20)
+            return float(found[1].replace(",", ".")) * unit
+    return 0.0
+
+
 def free_memory(notes: Notes | None) -> tuple[float, float] | None:
     """Available and total host memory in GiB by the `Mem:` line of free; None without one."""
     for note in notes.find(r"^Mem:\s") if notes is not None else ():

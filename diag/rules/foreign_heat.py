@@ -5,7 +5,7 @@ from statistics import median
 
 from diag.model.evidence import Console
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import Notes, Tables
+from diag.model.foreign import Notes, Table, Tables
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import low_and_high, noted, on_cpu, table_source
@@ -13,7 +13,7 @@ from diag.rules.limits import cpus_allowed
 
 _TEMP = r"(?:^|_)temp(?:erature)?(?:_c)?$|gpu_temp"
 _CLOCK = r"(?:sm|gpu|gr|graphics|core)_?clock|clock_?(?:sm|gpu|mhz)|sm_mhz"
-_REASONS = r"throttl|clocks?_?event|reasons?$"
+_REASONS = r"throttl|clocks?_?event|reasons?(?:\.|$)"
 
 
 @rule("hw.thermal_throttle@foreign", Severity.CRITICAL)
@@ -34,8 +34,7 @@ def thermal_throttle(
         return Skip("no_evidence", {"missing": "tables, notes"})
     tables = tables or Tables()
     temps, clocks = tables.series(_TEMP), tables.series(_CLOCK)
-    columns = [(t, c) for t in tables.tables if (c := t.find(_REASONS))]
-    reason = next((t for t, c in columns if any("thermal" in cell.lower() for cell in t.texts(c))), None)
+    reason = next((t for t in tables.tables if "thermal" in _reasons(t)), None)
     drop = _hot_drop(tables, hot_c)
     if not said and reason is None:
         if not temps or not clocks:
@@ -79,12 +78,14 @@ def power_throttle(
     min_share: float = 0.97,
     min_drop: float = 0.15,
     min_cap_drop: float = 0.3,
+    min_limit: float = 0.95,
 ) -> Verdict:
     """Clocks are held down by the power cap or brake.
 
     min_share: of the limit, in the median; min_drop: the clock lies this much below its own maximum meanwhile.
     A power brake is always a fault; "SW Power Cap: Active" is the normal state of a card under full load, so it counts
     with a clock of min_cap_drop below the highest in the same capture (cards at their own limit run at 0.8 and more).
+    min_limit: a limit below this share of the card's default was set by somebody; reaching it is enough.
     """
     if tables is None and notes is None:
         return Skip("no_evidence", {"missing": "tables, notes"})
@@ -99,11 +100,16 @@ def power_throttle(
         tables.series("power_limit"),
         tables.series(_CLOCK),
     )
-    if not said and not (power and limit and clocks):
+    braked = any("brake" in _reasons(t) for t in tables.tables)
+    if not said and not braked and not (power and limit and clocks):
         return Skip("no_column", {"column": "power_w, power_limit_w, clock"})
     share = median(power) / median(limit) if power and limit and median(limit) > 0 else 0.0
     drop = 1 - median(clocks) / max(clocks) if clocks and max(clocks) > 0 else 0.0
-    if not said and (share < min_share or drop < min_drop):
+    most, usual = tables.series("^max_sm_mhz_limit$"), tables.series("^power_default_w$")
+    if clocks and most and max(most) > 0 and 1 - median(clocks) / max(most) >= min_cap_drop:
+        drop = 1 - median(clocks) / max(most)
+    lowered = bool(limit and usual) and median(limit) < min_limit * median(usual)
+    if not said and not braked and (share < min_share or not (drop >= min_drop or lowered)):
         return None
     return Hit(
         values={"case": "measured" if share else "reason", "share": share, "drop": drop},
@@ -181,6 +187,29 @@ def cpu_oversubscription(
         evidence=noted(notes, r"nr_throttled|cpu\.max|cfs_quota")
         or (table_source(tables, "throttled|load") if tables else ()),
     )
+
+
+_BITS = {0x20: "thermal", 0x40: "thermal", 0x80: "brake", 0x4: "cap"}
+"""NVML's clocks event reasons as a number."""
+
+
+def _reasons(table: Table) -> set[str]:
+    """What a table names as reasons for low clocks: thermal, brake, cap.
+
+    By a column for each (`clocks_event_reasons.hw_thermal_slowdown`: Active), by words, or by NVML's number.
+    """
+    found: set[str] = set()
+    for at, column in enumerate(table.columns):
+        if not re.search(r"throttl|clocks?_?event|reasons?(?:\.|$)", column, re.I):
+            continue
+        cells = {row[at].strip().lower() for row in table.rows}
+        for word, name in (("thermal", "thermal"), ("brake", "brake"), ("power_cap", "cap")):
+            if (word in column.lower() and cells & {"active", "1", "true", "yes"}) or any(word in c for c in cells):
+                found.add(name)
+        for cell in cells:
+            if re.fullmatch(r"0x[0-9a-f]{1,16}", cell):
+                found |= {name for bit, name in _BITS.items() if int(cell, 16) & bit}
+    return found
 
 
 def _first_number(text: str) -> float:

@@ -9,7 +9,7 @@ from diag.model.foreign import DataYaml, Notes, Phases, Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import noted, out_of_memory, ram_cache, sources, table_source, windows
+from diag.rules.facts import free_memory, noted, out_of_memory, ram_cache, sources, swap_in_use, table_source, windows
 
 _REMOTE_FS = re.compile(
     r"nfs\d?|cifs|smb\w*|9p|drvfs|gluster\w*|ceph|lustre|beegfs|afs|davfs|vboxsf|prl_fs|grpcfuse|osxfs|virtiofs"
@@ -208,13 +208,16 @@ def ram_cache_swapping(
     args: TrainArgs | None,
     log: TrainLog | None,
     peers: Peers | None,
+    notes: Notes | None,
     *,
     min_swap_gb: float = 1.0,
     min_ram: float = 0.93,
+    min_moving: float = 100.0,
 ) -> Verdict:
     """The RAM cache lives in swap: random access to swapped pages is slower than decoding the images (yolov5#309).
 
-    min_swap_gb: in use in the median; min_ram: memory is at its limit.
+    min_swap_gb: in use in the median; min_ram: memory is at its limit. min_moving: KiB a second that vmstat sees come
+    back from swap; old pages that lie there and don't move cost nothing. Memory by free counts like a table's.
     """
     if not ram_cache(args, log):
         return None
@@ -223,8 +226,14 @@ def ram_cache_swapping(
         tables.series("ram_used.*gb|mem_used"),
         tables.series("ram_total|mem_total"),
     )
+    memory, moving = free_memory(notes), tables.series("^swap_in$")
+    if memory is not None and not used:
+        used, total = (memory[1] - memory[0],), (memory[1],)
+    swap = swap or tuple(s for s in (swap_in_use(notes),) if s)
     if not swap or not used:
         return Skip("no_column", {"column": "swap_used_gb, ram_used_gb"})
+    if moving and median(moving) < min_moving:
+        return None
     full = not total or median(used) / median(total) >= min_ram
     if median(swap) < min_swap_gb or not full:
         return None
@@ -237,7 +246,7 @@ def ram_cache_swapping(
     return Hit(
         values={"case": "compared" if ratio else None, "swap_gb": median(swap), "ratio": ratio},
         fixes=(Fix("disk", {"cache": "disk"}), Fix("off", {"cache": False})),
-        evidence=table_source(tables, "swap"),
+        evidence=table_source(tables, "swap") or noted(notes, "^Swap:", limit=1),
     )
 
 

@@ -1,13 +1,16 @@
-"""speed.*: tables in which somebody tried several batch sizes or numbers of GPUs."""
+"""speed.*: tables in which somebody tried several batch sizes, workers or numbers of GPUs, and profiles."""
 
 import math
+import re
+from statistics import median
 
 from diag.model.evidence import Console
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import Table, Tables
+from diag.model.foreign import Notes, Table, Tables
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import on_cpu
+from diag.rules.limits import cpus_allowed, cpus_visible
 
 _SPEEDS = "^(?:images_per_s|it_per_s|s_per_it|epoch_s|total_s)$"
 
@@ -74,6 +77,71 @@ def ddp_no_scaling(tables: Tables, *, min_efficiency: float = 0.65, min_gain: fl
         values={"gpus": many, "few": few, "gain": fast / slow, "efficiency": efficiency},
         fixes=(Fix("cpus"), Fix("cheaper"), Fix("fewer_gpus", {"device": ",".join(map(str, range(max(1, few))))})),
         evidence=(Source(sweep.file),),
+    )
+
+
+@rule("speed.cpu_oversubscription@sweep", Severity.CRITICAL)
+def cpu_oversubscription(
+    tables: Tables,
+    notes: Notes | None,
+    args: TrainArgs | None,
+    console: Console | None,
+    *,
+    min_loss: float = 1.3,
+    crowd: float = 1.25,
+    max_iowait: float = 15.0,
+) -> Verdict:
+    """More workers than CPUs make it slower: in a sweep of worker counts the one in use loses to fewer.
+
+    WongKinYiu/yolov9#361. min_loss: the speed of the best smaller count over that of the one in use (or of the most
+    that were tried). crowd: workers for each CPU, or the load for each CPU; a disk that many readers make slower shows
+    in iowait (max_iowait), and is another thing.
+    """
+    sweep = _sweep(tables, "workers")
+    if sweep is None:
+        return Skip("no_column", {"column": "workers"})
+    cpus = cpus_allowed(notes, tables) or cpus_visible(notes)
+    wait, load = tables.series("iowait"), sweep.numbers("^load1$")
+    rows = zip(sweep.numbers("^workers$"), _images(sweep), load or (0.0,) * len(sweep.rows), strict=True)
+    points = sorted((int(w), r, n) for w, r, n in rows if 0 <= w < 1e5 and 0 < r < math.inf)
+    if not cpus or len(points) < 3 or on_cpu(args, None, console) or (wait and median(wait) > max_iowait):
+        return None
+    asked = args.get("workers") if args else None
+    workers, now, runnable = next((p for p in points if p[0] == asked), points[-1])
+    few, best, _ = max((p for p in points if p[0] <= workers), key=lambda p: p[1])
+    if best < min_loss * now or (workers < crowd * cpus and runnable < crowd * cpus):
+        return None
+    return Hit(
+        values={"workers": workers, "cpus": cpus, "few": few, "loss": best / now},
+        fixes=(Fix("workers", {"workers": few}),),
+        evidence=(Source(sweep.file),),
+        severity=Severity.MEDIUM,
+    )
+
+
+@rule("speed.batch_small", Severity.LOW)
+def batch_small(notes: Notes, *, min_launch: float = 25.0, min_ratio: float = 1.5) -> Verdict:
+    """The step is bound by launching kernels: a profile spends its CPU time in cudaLaunchKernel while the GPU idles.
+
+    PyTorch's profiler: min_launch percent of the CPU's own time, and min_ratio of CPU over CUDA time in all. A step
+    that waits for its loader has its time in the loader's rows instead.
+    """
+    launch = next((n for n in notes.find(r"^(?:cuda|hip|cu)LaunchKernel\S*\s+[\d.]+%")), None)
+    times = {}
+    for note in notes.find(r"^Self (?:CPU|CUDA) time total: [\d.]+(?:us|ms|s)\b"):
+        found = re.search(r"Self (CPU|CUDA) time total: ([\d.]+)(us|ms|s)", note.text)
+        if found:
+            times[found[1]] = float(found[2]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[found[3]]
+    if launch is None or len(times) < 2 or times["CUDA"] <= 0:
+        return Skip("not_said", {"what": "torch.profiler"})
+    found = re.search(r"([\d.]+)%", launch.text)
+    share = float(found[1]) if found else 0.0
+    if share < min_launch or times["CPU"] < min_ratio * times["CUDA"]:
+        return None
+    return Hit(
+        values={"share": share / 100, "ratio": times["CPU"] / times["CUDA"]},
+        fixes=(Fix("batch"), Fix("fewer_launches")),
+        evidence=(Source(launch.file, launch.line, launch.text),),
     )
 
 

@@ -1,0 +1,149 @@
+"""Columns, listings and profiles of other tools become the same evidence, whatever they are called."""
+
+import pytest
+
+from diag.load.console import parse_log
+from diag.load.foreign import assemble
+from diag.load.listings import listing_tables
+from diag.load.tables import parse_table
+from diag.model.columns import plain, standard
+from diag.model.evidence import Evidence
+from diag.model.foreign import Table
+from diag.model.trace import Stage
+
+
+def _column(table: Table | None, name: str) -> tuple[float, ...]:
+    assert table is not None
+    return table.numbers(f"^{name}$")
+
+
+@pytest.mark.parametrize(
+    ("column", "name", "unit"),
+    [
+        ("GPU-Util", "gpu_util", ""),
+        ("Epoch Time (min)", "epoch_time", "min"),
+        ("MemUsed_GiB", "mem_used", "gib"),
+        ("img/s", "img_per_s", ""),
+        ("CPU %", "cpu", "pct"),
+        ("s_per_it", "s_per_it", ""),
+        ("hours", "time", "hours"),
+        ("pcie_rx_MBps", "pcie_rx", "mbps"),
+    ],
+)
+def test_a_name_and_its_unit(column: str, name: str, unit: str) -> None:
+    assert plain(column) == (name, unit)
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "name", "number"),
+    [
+        ("VRAM (GiB)", "2", "gpu_mem_mib", 2048),
+        ("memory.used [MiB]", "88 MiB", "gpu_mem_mib", 88),
+        ("GPU memory", "5.5GiB", "gpu_mem_mib", 5632),
+        ("fb_used_mib", "70", "gpu_mem_mib", 70),
+        ("sm_util", "97", "gpu_util_pct", 97),
+        ("GPU-Util", "97%", "gpu_util_pct", 97),
+        ("mem_used_mb", "2048", "ram_used_gb", 2),
+        ("GPU_MemUsed_GiB", "1", "gpu_mem_mib", 1024),
+        ("epoch_min", "1.5", "epoch_s", 90),
+        ("time (hours)", "2", "total_s", 7200),
+        ("num_workers", "8", "workers", 8),
+        ("bs", "16", "batch", 16),
+        ("img/s", "151", "images_per_s", 151),
+        ("n_gpu", "4", "gpus", 4),
+        ("clock_sm_ghz", "1.5", "sm_clock_mhz", 1500),
+    ],
+)
+def test_a_column_gets_the_name_and_the_unit_used_here(header: str, cell: str, name: str, number: float) -> None:
+    assert _column(parse_table(f"x,{header}\n1,{cell}\n2,{cell}", name="t.csv"), name) == (number, number)
+
+
+@pytest.mark.parametrize(
+    "column", ["epoch", "gpu", "memory", "val_loss", "cpu_temp_c", "wall_s", "metrics/mAP50(B)", "t_s"]
+)
+def test_a_column_that_says_nothing_known_stays(column: str) -> None:
+    assert standard([column], [["1"]]) == ((column,), [])
+
+
+def test_a_second_column_of_a_kind_keeps_its_name() -> None:
+    table = parse_table("gpu_util_pct,sm_util\n1,2", name="t.csv")
+    assert table is not None
+    assert table.columns == ("gpu_util_pct", "sm_util")
+
+
+def test_cells_bring_their_own_units() -> None:
+    table = parse_table("ts,MemUsage\n0,512MiB / 8GiB\n1,1.5GiB / 8GiB", name="t.csv")
+    assert _column(table, "ram_used_gb") == (0.5, 1.5)
+    assert _column(table, "ram_total_gb") == (8, 8)
+
+
+def test_memory_in_percent_of_its_size() -> None:
+    assert _column(parse_table("sec,ram_used_pct,ram_total_gb\n0,50,32\n1,75,32", name="t.csv"), "ram_used_gb") == (
+        16,
+        24,
+    )
+
+
+def test_dmon_and_vmstat_and_top() -> None:
+    dmon = (
+        "# gpu    pwr  gtemp  mtemp     sm    mem   pclk\n# Idx      W      C      C      %      %    MHz\n"
+        "    0    118     47      -    100      0   1695\n"
+    )
+    vmstat = (
+        " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n"
+        " 2 9 1048576 1 2 3 611 18 6 1 9 2  7  9 21 63  0\n"
+    )
+    top = "top - 14:02\n%Cpu(s):  8.1 us,  4.0 sy,  0.0 ni, 16.6 id, 71.2 wa\n"
+    made = listing_tables([("d.txt", dmon), ("v.txt", vmstat), ("t.txt", top), ("x.txt", "r b\nhello")])
+    assert [t.file for t in made] == ["d.txt", "v.txt", "t.txt"]
+    assert _column(made[0], "gpu_util_pct") == (100,)
+    assert _column(made[0], "sm_clock_mhz") == (1695,)
+    assert _column(made[1], "iowait_pct") == (63,)
+    assert _column(made[1], "swap_used_gb") == (1,)
+    assert _column(made[2], "iowait_pct") == (71.2,)
+
+
+def test_steps_in_columns_or_in_rows_are_the_same() -> None:
+    wide = assemble(
+        Evidence(), tables={"s.csv": "iter,dataload_ms,fwd_ms,bwd_ms,opt_ms,iter_ms\n1,10,20,30,5,70\n2,10,20,30,5,70"}
+    )
+    long = assemble(
+        Evidence(), tables={"p.csv": "stage,ms_per_it\ndataloader,10\nforward,20\nbackward,30\noptimizer,5"}
+    )
+    assert wide.steps is not None
+    assert long.steps is not None
+    assert wide.steps.share(Stage.DATA_WAIT) == pytest.approx(10 / 70)
+    assert long.steps.share(Stage.DATA_WAIT) == pytest.approx(10 / 65)
+    assert wide.steps.sampled
+    assert long.steps.steady_mean_s[Stage.BACKWARD] == pytest.approx(0.03)
+
+
+def test_a_table_of_ranks_is_no_step() -> None:
+    made = assemble(Evidence(), tables={"r.csv": "rank,data_ms,forward_ms,backward_ms\n0,1,2,3\n1,1,2,3"})
+    assert made.steps is None
+
+
+def test_an_epoch_ledger_is_a_stage_table() -> None:
+    made = assemble(Evidence(), tables={"e.csv": "epoch,train_min,val_min,save_sec\n1,2,0.5,30\n2,2,0.5,30"})
+    assert made.phases is not None
+    assert [(r.name, r.wall_s) for r in made.phases.rows[:3]] == [("train", 120), ("val", 30), ("save", 30)]
+
+
+@pytest.mark.parametrize(
+    "text", ["a,b\n1e999,nan\n", "epoch,train_min,val_min\nx,y,z\n", "stage,ms\na,1\nb,-\n", "x\n", "%,%\n1,2"]
+)
+def test_odd_tables_are_no_error(text: str) -> None:
+    assemble(Evidence(), tables={"t.csv": text})
+
+
+def test_a_resumed_log_that_died_goes_on_where_the_first_one_ended() -> None:
+    epoch = " 1/9 5.1G 1.31 1.52 1.28 60 640: 100%|███| 400/400 [04:00<00:00,  1.6it/s]\n"
+    later = (
+        "Resuming training from last.pt from epoch 2 to 9 total epochs\n"
+        " 2/9 5.1G 1.31 1.52 1.28 60 640:  50%|█  | 200/400 [02:00<02:00,  1.6it/s]\n"
+        "Traceback (most recent call last):\n"
+        "RuntimeError: CUDA out of memory. Tried to allocate 6.73 GiB (GPU 0; 47.54 GiB total capacity)\n"
+    )
+    made = assemble(Evidence(), logs=[parse_log(epoch, name="a.log"), parse_log(later, name="b.log")])
+    assert made.log is not None
+    assert (made.log.oom_phase, made.log.ended, len(made.log.epochs)) == ("train", "error", 1)
