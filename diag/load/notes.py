@@ -53,10 +53,10 @@ def parse_notes(files: Iterable[tuple[str, str]]) -> Notes | None:
                 disks.append(Disk(found[3], int(found[2]) / 100, _bytes(found[1])))
                 if kind := _DF_TYPE.match(line):
                     mounts[kind[2]] = kind[1]
-            elif found := _FINDMNT.match(line):
-                mounts[found[1]] = found[2]
             elif found := _MOUNT.match(line):
                 mounts[found[2]] = found[3]
+            elif found := _FINDMNT.match(line):
+                mounts[found[1]] = found[2]
     if not lines:
         return None
     return Notes(tuple(lines), tuple(gpus.values()), mounts=mounts, disks=tuple(disks), packages=packages, **facts)

@@ -25,6 +25,7 @@ _UNITS: dict[str, tuple[str, float]] = {
     "ghz": ("freq", 1e3),
 }
 _GIB = 2.0**-10
+_LONGEST = 120
 _MEMORY = r"mem(?:ory)?"
 _HOST = rf"(?:(?:host|system|sys|cpu|node|main)_)?(?:ram|{_MEMORY})"
 _DEVICE = rf"(?:vram|(?:gpu|cuda|device|dedicated|fb|framebuffer)(?:_{_MEMORY})?)"
@@ -88,7 +89,7 @@ def plain(column: str) -> tuple[str, str]:
 
     `Epoch Time (min)` is `epoch_time`, `min`; `MemUsed_GiB` is `mem_used`, `gib`; `img/s` is `img_per_s`.
     """
-    text, unit = column.strip(), ""
+    text, unit = column.strip()[:_LONGEST], ""
     if found := re.search(r"\s*[\[(]([^\])]{1,8})[\])]\s*$", text):
         text, unit = text[: found.start()], found[1].strip().lower()
     text = re.sub(r"([KMGT])iB\b|([KMGT])iB(?![a-z])", lambda m: f"{m[1] or m[2]}IB", text)
@@ -150,6 +151,9 @@ def spelled_out(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
 
     Other programs choose the unit for each cell anew (`docker stats`, gpustat), so a column has no factor of its own.
     """
+    firsts = [next((row[i].strip() for row in rows if row[i].strip()), "") for i in range(len(columns))]
+    if not any(_PAIR.fullmatch(c) or _SIZE.fullmatch(c) for c in firsts):
+        return list(columns), [list(row) for row in rows]
     names: list[str] = []
     made: list[list[str]] = [[] for _ in rows]
     for at, column in enumerate(columns):
