@@ -17,7 +17,7 @@ _PATTERNS = {
     r"|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cuda runtime error \(2\)|MPS backend out of memory",
     "ram_oom": r"oom-kill|Out of memory: Killed process|cgroup out of memory|\(signal: 9\)|killed by signal: Killed"
     r"|signal 9: SIGKILL|Signal 9 \(SIGKILL\) received|exitcode: -9\b|Detected \d+ oom[_-]kill event|\bOOM Killed\b"
-    r"|\bOUT_OF_ME(?:MORY\b|\+)|Reason:\s+OOMKilled"
+    r"|\bOUT_OF_ME(?:MORY\b|\+)|Reason:\s+OOMKilled|systemd-oomd\b.{0,40}\bkilled|earlyoom\b.{0,60}SIG(?:TERM|KILL)"
     r"|\bexit(?:ed with)? (?:code|status):? ?137\b|\boom_kill [1-9]|OOMKilled\W{1,4}true"
     r"|tried to allocate more memory than is available|std::bad_alloc|\bMemoryError\b|DefaultCPUAllocator: "
     r"|\(-4:Insufficient memory\)",
@@ -121,7 +121,8 @@ _WORDS = {
     "optimizer_auto": "optimizer",
     "optimizer": "optimizer",
     "gpu_oom": "memory alloc_failed runtime\\serror",
-    "ram_oom": "oom-kill memory killed signal 137 oom_kill bad_alloc defaultcpuallocator exitcode out_of_me",
+    "ram_oom": "oom-kill memory killed signal 137 oom_kill bad_alloc defaultcpuallocator exitcode out_of_me "
+    "oomd earlyoom",
     "shm_small": "memory bus\\serror shm </torch_",
     "disk_full": "space errno quota winerror inline_container 磁盘空间",
     "port_in_use": "address eaddr errno winerror",

@@ -1,4 +1,4 @@
-"""Tables that other programs print as text: nvidia-smi dmon, vmstat, iostat -x, mpstat, sar -u."""
+"""Tables that other programs print as text: nvidia-smi dmon, vmstat, iostat -x, mpstat, sar -u, top; and markdown."""
 
 import re
 from collections.abc import Iterable
@@ -23,13 +23,42 @@ _HEADS = (
 
 def listing_tables(texts: Iterable[tuple[str, str]]) -> tuple[Table, ...]:
     """The tables in texts given as (file name, content); a header that comes again goes on with its table."""
-    made = []
+    made: list[Table] = []
     for file, text in texts:
         lines = text.splitlines()[:_MAX_LINES]
+        if "NVIDIA-SMI" not in text:  # its boxes look like a grid, and their cells hold three things each
+            made += _piped(file, lines)
         table = _dmon(file, lines) or _columns(file, lines) or _top(file, lines)
         if table is not None:
             made.append(table)
     return tuple(made)
+
+
+_RULE = re.compile(r"\s*[|+]?[\s:|+=-]*[-=]{2,}[\s:|+=-]*")
+
+
+def _piped(file: str, lines: list[str]) -> list[Table]:
+    """Markdown tables, and the grids of tabulate and pandas: a head, a line of dashes, rows with as many cells."""
+    made = []
+    for i in range(1, len(lines) - 1):
+        if "|" not in lines[i - 1] or not _RULE.fullmatch(lines[i]) or not ("|" in lines[i] or "+" in lines[i]):
+            continue
+        head = _cells(lines[i - 1])
+        rows = []
+        for line in lines[i + 1 :]:
+            if _RULE.fullmatch(line):
+                continue
+            cells = _cells(line)
+            if "|" not in line or len(cells) != len(head):
+                break
+            rows.append(cells)
+        if len(head) > 1 and rows and all(re.search(r"[A-Za-z]", c) for c in head):
+            made.append(made_table(file, head, rows))
+    return made[:20]
+
+
+def _cells(line: str) -> list[str]:
+    return [c.strip().strip("`*") for c in line.strip().strip("|").split("|")]
 
 
 def _dmon(file: str, lines: list[str]) -> Table | None:

@@ -261,12 +261,25 @@ def xid(console: Console | None, counters: Counters | None) -> Verdict:
     )
 
 
+def _counted(tables: Tables | None) -> tuple[Source, ...]:
+    """Tables whose counters of uncorrected errors are above zero, or that say that a page or row waits for a reset."""
+    for table in tables.tables if tables is not None else ():
+        for at, column in enumerate(table.columns):
+            cells = {row[at].strip().lower() for row in table.rows}
+            if re.search(r"ecc\b.*uncorrect|uncorrect\w*.*ecc|dbe\b|double_bit", column, re.I):
+                if any(c.isdigit() and int(c) > 0 for c in cells):
+                    return (Source(table.file, text=column),)
+            elif re.search(r"(?:remapped_rows|retired_pages)\W*(?:pending|failure)", column, re.I) and "yes" in cells:
+                return (Source(table.file, text=column),)
+    return ()
+
+
 @rule("hw.ecc_errors", Severity.CRITICAL)
-def ecc(console: Console | None, baseline: Baseline | None) -> Verdict:
+def ecc(console: Console | None, baseline: Baseline | None, tables: Tables | None) -> Verdict:
     """Uncorrected memory errors, or a row remap is pending: results can't be trusted until the GPU is reset."""
-    if console is None and baseline is None:
+    if console is None and baseline is None and tables is None:
         return Skip("no_evidence", {"missing": "console, baseline"})
-    said = sources(console, ("ecc",))
+    said = sources(console, ("ecc",)) or _counted(tables)
     bad = (
         [g for g in baseline.gpus if g.ecc_uncorrected or g.remap_pending or g.remap_failed or g.retired_pending]
         if baseline

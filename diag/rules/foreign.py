@@ -135,6 +135,39 @@ def ddp_straggler(tables: Tables, *, min_ratio: float = 1.25) -> Verdict:
     )
 
 
+@rule("speed.ddp_straggler@clocks", Severity.HIGH, explained_by=("hw.thermal_throttle", "hw.power_throttle"))
+def slow_clock(
+    tables: Tables, args: TrainArgs | None, log: TrainLog | None, *, max_share: float = 0.7, min_util: float = 80.0
+) -> Verdict:
+    """One of several GPUs that train together runs at a much lower clock: the others wait for it.
+
+    All read busy, as waiting in the exchange of gradients is a kernel, too. max_share: of the others' median clock; the
+    boost of equal cards differs by a few percent. min_util: percent in the median, of each of them.
+    """
+    table = tables.having("^(?:gpu|index|idx|gpu_?id|device)$", "^sm_clock_mhz$", "^gpu_util")
+    device = str(args.get("device", "")) if args else ""
+    several = (log is not None and log.gpus > 1) or "," in device
+    if table is None:
+        return Skip("no_column", {"column": "gpu, sm_clock_mhz"})
+    seen: dict[str, list[tuple[float, float]]] = {}
+    which = table.texts(table.find("^(?:gpu|index|idx|gpu_?id|device)$"))
+    for gpu, clock, util in zip(which, table.numbers("^sm_clock_mhz$"), table.numbers("^gpu_util"), strict=True):
+        if clock > 0 and util >= 0:
+            seen.setdefault(gpu, []).append((clock, util))
+    busy = {g: median(c for c, _ in v) for g, v in seen.items() if median(u for _, u in v) >= min_util and len(v) > 2}
+    if not several or len(busy) < 2:
+        return None
+    slow = min(busy, key=lambda g: busy[g])
+    rest = median(c for g, c in busy.items() if g != slow)
+    if busy[slow] > max_share * rest:
+        return None
+    return Hit(
+        values={"gpu": slow, "clock": busy[slow], "others": rest},
+        fixes=(Fix("look_at_gpu"),),
+        evidence=(Source(table.file),),
+    )
+
+
 @rule("mem.ram_growth@foreign", Severity.HIGH, explained_by=("mem.ram_cache_too_big", "speed.worker_respawn"))
 def ram_growth(
     tables: Tables, args: TrainArgs | None, log: TrainLog | None, *, min_rise: float = 0.15, min_points: int = 8

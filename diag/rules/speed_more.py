@@ -28,7 +28,8 @@ def loader_single_core(
     """All loader workers share one core: a library pinned the parent process, and children inherit its affinity.
 
     OpenMP (KMP_AFFINITY, GOMP_CPU_AFFINITY) and conda's numpy do it (pytorch#99625, yolov5#3319). max_cores:
-    busy in the median though there are min_workers workers or more; max_gpu: percent, as the GPU waits. A
+    busy in the median though there are min_workers workers or more; max_gpu: percent, as the GPU waits. By a list of
+    CPUs alone it is said only where that is known: the trainer of a busy GPU keeps one core busy, too. A
     process that waits for a disk keeps no core busy: that is not meant.
     """
     if tables is None and notes is None:
@@ -40,21 +41,35 @@ def loader_single_core(
         r"(?:affinity|Cpus_allowed_list|taskset).{0,60}(?::|=|mask)\s*(?:\[?0\]?|0x1|1)\s*$|Cpus_allowed_list:\s*\d+\s*$|KMP_AFFINITY=(?!disabled|none)\S+|GOMP_CPU_AFFINITY=\S+",
     )
     workers = args.get("workers", 8) if args else 8
-    if not cores and not one:
+    alone = _one_cpu(tables)
+    if not cores and not one and not alone:
         return Skip("no_column", {"column": "cores_busy"})
     if on_cpu(args, None, console) or not isinstance(workers, int) or workers < min_workers:
         return None
     busy = median(cores) if cores else 1.0
     gpu, iowait = tables.series("gpu_util"), tables.series("iowait")
-    waits = not gpu or median(gpu) <= max_gpu
+    waits = median(gpu) <= max_gpu if gpu else not alone
     if not (0.7 <= busy <= max_cores and waits) or (iowait and median(iowait) > 15):
         return None
     return Hit(
         values={"cores": busy, "workers": workers},
         fixes=(Fix("affinity"), Fix("check")),
-        evidence=one or table_source(tables, "cores_busy|busy_cores|cores_used"),
+        evidence=one or alone or table_source(tables, "cores_busy|busy_cores|cores_used"),
         confidence=Confidence.HIGH if one else Confidence.MEDIUM,
     )
+
+
+def _one_cpu(tables: Tables) -> tuple[Source, ...]:
+    """A table with a row for each CPU (mpstat -P ALL) in which one is busy and all others, four or more, idle."""
+    table = tables.having("^cpus?$", r"idle") if tables else None
+    if table is None:
+        return ()
+    idle: dict[str, list[float]] = {}
+    for cpu, value in zip(table.texts(table.find("^cpus?$")), table.numbers("idle"), strict=True):
+        if cpu.isdigit() and 0 <= value <= 100:
+            idle.setdefault(cpu, []).append(value)
+    means = sorted(median(v) for v in idle.values())
+    return (Source(table.file),) if len(means) > 4 and means[0] <= 15 and means[1] >= 90 else ()
 
 
 @rule("speed.ddp_no_scaling", Severity.HIGH, explained_by=("env.nccl_hang_p2p",))

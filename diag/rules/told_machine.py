@@ -162,12 +162,18 @@ def pcie_degraded(
                 evidence=(Source(note.file, note.line, note.text),),
             )
     table = tables.having("^pcie_width$", "^gpu_util") if tables is not None else None
-    if table is None or table.find("^pcie_width_max$"):
+    if table is None:
         return None
     lanes = [w for w, u in zip(table.numbers("^pcie_width$"), table.numbers("^gpu_util"), strict=True) if u > busy]
-    if len(lanes) < 3 or not 0 < median(lanes) <= narrow:
+    most = max((w for w in table.numbers("^pcie_width_max$") if w > 0), default=0.0)
+    limit = most / max_part if most else narrow
+    if len(lanes) < 3 or not 0 < median(lanes) <= limit:
         return None
-    return Hit(values={"now": int(median(lanes)), "full": 16}, fixes=(Fix("reseat"),), evidence=(Source(table.file),))
+    return Hit(
+        values={"now": int(median(lanes)), "full": int(most or 16)},
+        fixes=(Fix("reseat"),),
+        evidence=(Source(table.file),),
+    )
 
 
 def _widths(notes: Notes | None) -> list[tuple[int, int, Note]]:

@@ -147,3 +147,37 @@ def test_a_resumed_log_that_died_goes_on_where_the_first_one_ended() -> None:
     made = assemble(Evidence(), logs=[parse_log(epoch, name="a.log"), parse_log(later, name="b.log")])
     assert made.log is not None
     assert (made.log.oom_phase, made.log.ended, len(made.log.epochs)) == ("train", "error", 1)
+
+
+def test_markdown_and_grids() -> None:
+    text = (
+        "My timings:\n\n| epoch | train (s) | val (s) |\n|---|---|---|\n| 1 | 61 | 143 |\n| 2 | 62 | 140 |\n\nThanks\n"
+    )
+    grid = "+---+---+\n| workers | it/s |\n+=======+======+\n| 2 | 1.1 it/s |\n+---+---+\n| 8 | 7.0 it/s |\n+---+---+\n"
+    made = listing_tables([("a.md", text), ("b.md", grid)])
+    assert [t.columns for t in made] == [("epoch", "train (s)", "val (s)"), ("workers", "it_per_s")]
+    assert _column(made[1], "it_per_s") == (1.1, 7.0)
+    phases = assemble(Evidence(), texts=[("a.md", text)]).phases
+    assert phases is not None
+    assert sum(r.wall_s for r in phases.of("val")) == 283
+
+
+def test_the_table_of_nvidia_smi_is_no_markdown() -> None:
+    text = (
+        "| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15 |\n|------+------|\n"
+        "| Fan Temp | Memory-Usage |\n|====+====|\n| 0%  31C | 12MiB / 24564MiB |\n"
+    )
+    assert listing_tables([("s.txt", text)]) == ()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "10:21:01 AM     all      4.11      0.00      1.91     58.12      0.00     34.31",
+        "                 all       128       929      64.1      12.1       33.2      20.0",
+    ],
+)
+def test_other_programs_have_a_row_called_all(row: str) -> None:
+    console, log = parse_log(row + "\n")
+    assert not log.epochs
+    assert not console.banner
