@@ -30,6 +30,7 @@ UNSEEN_ROWS = (
     ("unseen, machine", "a[yz][0-4]*"),
     ("unseen, machine 2", "ay[56]*"),
     ("unseen, machine 3", "az[67]*"),
+    ("unseen, machine 4", "ba*"),
 )
 
 
