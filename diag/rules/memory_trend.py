@@ -99,6 +99,14 @@ def autobatch(console: Console, log: TrainLog, *, min_rise: float = 0.05, absurd
     )
 
 
+def _spills(tables: Tables | None, log: TrainLog | None) -> bool:
+    """More is in use than the card has, or memory of the host: such a driver pages instead of failing."""
+    shared = tables.series("shared_gpu_mem") if tables is not None else ()
+    most = max((e.gpu_mem_g for e in (*log.epochs, *log.parts) if e.gpu_mem_g), default=0.0) if log is not None else 0.0
+    over = log is not None and bool(log.gpu_mib) and most * 1e9 > 1.02 * (log.gpu_mib or 0.0) * 2**20
+    return over or bool(shared and max(shared) > 0.5)
+
+
 @rule(
     "mem.gpu_oom_risk@foreign",
     Severity.MEDIUM,
@@ -110,7 +118,7 @@ def gpu_oom_risk(log: TrainLog | None, tables: Tables | None, *, min_share: floa
     Reserved memory as the log prints it, or the card's own figures in telemetry (the context of CUDA is in there, too).
     """
     table = tables.having("^gpu_mem_mib$", "^gpu_mem_total_mib$") if tables is not None else None
-    if table is not None:
+    if table is not None and not _spills(tables, log):
         used, total = table.numbers("^gpu_mem_mib$"), table.numbers("^gpu_mem_total_mib$")
         shares = [u / t for u, t in zip(used, total, strict=True) if t > 0 and 0 <= u <= t]
         if shares and max(shares) >= min_share:
