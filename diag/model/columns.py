@@ -17,7 +17,9 @@ _UNITS: dict[str, tuple[str, float]] = {
     **{name: ("time", factor) for name, factor in _TIME.items()},
     **{name: ("bytes", factor) for name, factor in _BYTES.items()},
     **{f"{name}ps": ("rate", factor) for name, factor in _BYTES.items() if len(name) < 4},
-    **dict.fromkeys(("pct", "percent", "perc", "%"), ("pct", 1.0)),
+    **dict.fromkeys(("pct", "percent", "percentage", "perc", "%"), ("pct", 1.0)),
+    "megabytes": ("bytes", 1.0),
+    "gigabytes": ("bytes", 1024.0),
     **dict.fromkeys(("w", "watt", "watts"), ("power", 1.0)),
     "mw": ("power", 1e-3),
     **dict.fromkeys(("c", "celsius", "degc", "°c"), ("temp", 1.0)),
@@ -26,8 +28,10 @@ _UNITS: dict[str, tuple[str, float]] = {
 }
 _GIB = 2.0**-10
 _LONGEST = 120
+_MONITORS = re.compile(r"^(?:dcgm_fi_(?:dev|prof)_|system_(?=gpu|cpu|mem|disk|proc|system)|monitor_)")
+"""What the exporter of DCGM, Weights & Biases and MLflow put first: `DCGM_FI_DEV_GPU_UTIL`, `system.gpu.0.temp`."""
 _MEMORY = r"mem(?:ory)?"
-_HOST = rf"(?:(?:host|system|sys|cpu|node|main)_)?(?:ram|{_MEMORY})"
+_HOST = rf"(?:(?:host|system|sys|cpu|node|main|physical)_)?(?:ram|{_MEMORY})"
 _DEVICE = rf"(?:vram|(?:gpu|cuda|device|dedicated|fb|framebuffer)(?:_{_MEMORY})?)"
 
 
@@ -50,8 +54,8 @@ _QUANTITIES = (
     Quantity("shared_gpu_mem_gb", rf"shared(?:_gpu)?(?:_{_MEMORY})?", "bytes", _GIB, bare=False),
     Quantity("gpu_mem_mib", rf"{_DEVICE}(?:_(?:used|usage|use|in_use))?|used_vram|gpu_memused", "bytes", bare=False),
     Quantity("gpu_memutil_pct", r"mem(?:ory)?_(?:util\w*|controller)|utilization_memory", "pct"),
-    Quantity("gpu_util_pct", r"gpu_(?:util\w*|usage|load|use|busy|activity)|sm_(?:util\w*|activity)|util\w*_gpu",
-             "pct"),
+    Quantity("gpu_util_pct", r"gpu_(?:core_)?(?:util\w*|usage|load|use|busy|activity)|gpu_gpu"
+             r"|sm_(?:util\w*|activity)|util\w*_gpu", "pct"),
     Quantity("gpu_util_pct", r"gpu|sm", "pct", bare=False),
     Quantity("power_default_w", r"(?:gpu_)?(?:power|pwr)_default(?:_limit)?|default_power_limit", "power"),
     Quantity("power_limit_w", r"(?:gpu_)?(?:power|pwr)_(?:limit|cap|max)|(?:enforced_|current_)power_limit", "power"),
@@ -89,7 +93,7 @@ def plain(column: str) -> tuple[str, str]:
 
     `Epoch Time (min)` is `epoch_time`, `min`; `MemUsed_GiB` is `mem_used`, `gib`; `img/s` is `img_per_s`.
     """
-    text, unit = column.strip()[:_LONGEST], ""
+    text, unit = re.sub(r"^system[/.]", "system_", column.strip()[:_LONGEST], flags=re.I), ""
     if found := re.search(r"\s*[\[(]([^\])]{1,8})[\])]\s*$", text):
         text, unit = text[: found.start()], found[1].strip().lower()
     text = re.sub(r"([KMGT])iB\b|([KMGT])iB(?![a-z])", lambda m: f"{m[1] or m[2]}IB", text)
@@ -102,6 +106,10 @@ def plain(column: str) -> tuple[str, str]:
     text = re.sub(r"\b(\w+)/(\w+)\b", r"\1_per_\2", text)
     text = re.sub(r"[^\wµ%°]+", "_", text).strip("_")
     unit = {"mb/s": "mbps", "mib/s": "mbps", "kb/s": "kbps", "gb/s": "gbps"}.get(unit, unit)
+    bare, by = _MONITORS.subn("", text)
+    text = re.sub(r"^gpu_\d+_", "gpu_", bare) if bare else text
+    if by and not unit:
+        unit = {"fb_used": "mib", "fb_total": "mib", "fb_free": "mib", "cpu": "pct"}.get(text, "")
     head, _, last = text.rpartition("_")
     if not unit and head and last in _UNITS and not head.endswith("_per") and head != "per":
         text, unit = head, last

@@ -1,5 +1,6 @@
 """hw.* and env.*: what benchmarks and listings of the machine say that people paste beside a log."""
 
+import math
 import re
 from collections import defaultdict
 from statistics import median
@@ -74,15 +75,20 @@ def disk_slow(
     *,
     max_mb_s: float = 50.0,
     min_wait: float = 0.2,
+    busy: float = 90.0,
 ) -> Verdict:
     """The data set's disk reads slower than training needs, by fio, hdparm, dd or iostat.
 
     max_mb_s: Ultralytics' own limit for slow reading (ultralytics PR#20303). min_wait: the step waits for data as
-    for speed.loader_bound; where no step was timed the rate has to be below half of that limit. Writing is no reading.
+    for speed.loader_bound; where no step was timed the rate has to be below half of that limit, and a GPU that is busy percent of the time
+    has what it needs. Writing is no reading.
     """
     rate, where = _read_rate(notes, tables)
     if rate is None:
         return Skip("not_said", {"what": "fio, hdparm, dd, iostat"})
+    util = tables.series("gpu_util") if tables is not None else ()
+    if steps is None and len(util) >= 10 and median(util) >= busy:
+        return None
     waits = steps.share(Stage.DATA_WAIT) >= min_wait if steps is not None else rate < max_mb_s / 2
     if rate >= max_mb_s or not waits:
         return None
@@ -110,8 +116,9 @@ def _read_rate(notes: Notes | None, tables: Tables | None) -> tuple[float | None
             return float(found[1]) * scale[found[2].upper()], Source(note.file, note.line, note.text)
     table = tables.having("^disk_util", "^disk_read_mb_s$") if tables is not None else None
     if table is not None:
-        rows = zip(table.numbers("^disk_util"), table.numbers("^disk_read_mb_s$"), strict=True)
-        busy = [rate for util, rate in rows if util >= 90]
+        reads = table.numbers("^reads_per_s$") or (math.inf,) * len(table.rows)
+        rows = zip(table.numbers("^disk_util"), table.numbers("^disk_read_mb_s$"), reads, strict=True)
+        busy = [rate for util, rate, count in rows if util >= 90 and count >= 10]  # else it is busy with writing
         if len(busy) >= 2:
             return median(busy), Source(table.file)
     return None, None

@@ -52,6 +52,17 @@ def test_a_name_and_its_unit(column: str, name: str, unit: str) -> None:
         ("img/s", "151", "images_per_s", 151),
         ("n_gpu", "4", "gpus", 4),
         ("clock_sm_ghz", "1.5", "sm_clock_mhz", 1500),
+        ("DCGM_FI_DEV_GPU_UTIL", "97", "gpu_util_pct", 97),
+        ("DCGM_FI_DEV_FB_USED", "9011", "gpu_mem_mib", 9011),
+        ("DCGM_FI_DEV_SM_CLOCK", "1410", "sm_clock_mhz", 1410),
+        ("system.gpu.0.gpu", "97", "gpu_util_pct", 97),
+        ("system.gpu.0.powerWatts", "297", "power_w", 297),
+        ("system.cpu", "41", "cpu_util_pct", 41),
+        ("system/gpu_0_utilization_percentage", "97", "gpu_util_pct", 97),
+        ("system/system_memory_usage_megabytes", "2048", "ram_used_gb", 2),
+        ("GPU Core Load [%]", "97", "gpu_util_pct", 97),
+        ("GPU Temperature [°C]", "71", "gpu_temp_c", 71),
+        ("Physical Memory Used [MB]", "1024", "ram_used_gb", 1),
     ],
 )
 def test_a_column_gets_the_name_and_the_unit_used_here(header: str, cell: str, name: str, number: float) -> None:
