@@ -241,8 +241,9 @@ def xid(console: Console | None, counters: Counters | None) -> Verdict:
         )
     if not said:
         return None
-    found = re.search(r"Xid(?: ?\([^)]*\))?: ?(\d+)", said[0].text)
-    code = int(found[1]) if found else None
+    codes = [int(m[1]) for s in said if (m := re.search(r"Xid(?: ?\([^)]*\))?: ?(\d+)", s.text))]
+    # Without a code: nvidia-smi says that the card is gone, which is what follows on 79.
+    code = codes[0] if codes else 79 if any(re.search("lost|bus|handle", s.text) for s in said) else None
     kind = {
         79: "bus",
         48: "memory",

@@ -116,13 +116,19 @@ def ddp_straggler(tables: Tables, *, min_ratio: float = 1.25) -> Verdict:
     Its own step time (without waiting for others) over their median.
     """
     table = tables.having("^(?:local_|global_)?rank$", "step|forward|compute|iter|backward")
-    if table is None:
-        return Skip("no_column", {"column": "rank"})
-    times = _own_time(table)
+    wide = next((t for t in tables.tables if len(_rank_columns(t)) > 1), None)
     ranks: dict[str, list[float]] = {}
-    for rank, spent in zip(table.texts(table.find("rank$")), times, strict=True):
-        if spent > 0:
-            ranks.setdefault(rank, []).append(spent)
+    if table is not None:
+        for rank, spent in zip(table.texts(table.find("rank$")), _own_time(table), strict=True):
+            if spent > 0:
+                ranks.setdefault(rank, []).append(spent)
+    elif wide is not None:
+        table = wide
+        for column, rank in _rank_columns(wide).items():
+            ranks[rank] = [v for v in wide.numbers(f"^{re.escape(column)}$") if v > 0]
+        ranks = {rank: v for rank, v in ranks.items() if v}
+    else:
+        return Skip("no_column", {"column": "rank"})
     if len(ranks) < 2:
         return None
     means = {rank: median(v) for rank, v in ranks.items()}
@@ -210,6 +216,14 @@ def ram_growth(
         evidence=table_source(tables, "ram_used|rss|mem(?:ory)?_used|host_mem"),
         confidence=Confidence.MEDIUM,
     )
+
+
+def _rank_columns(table: Table) -> dict[str, str]:
+    """Columns with the time of one rank each: `rank0_s`, `rank_1_step_ms`."""
+    found = {
+        c: re.fullmatch(r"rank_?(\d{1,4})(?:_(?:step|iter|compute|epoch|time))*", plain(c)[0]) for c in table.columns
+    }
+    return {c: m[1] for c, m in found.items() if m and plain(c)[1] in {"ms", "s", "sec", "min"}}
 
 
 def _own_time(table: Table) -> tuple[float, ...]:

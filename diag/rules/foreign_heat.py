@@ -100,6 +100,7 @@ def power_throttle(
         tables.series("power_limit"),
         tables.series(_CLOCK),
     )
+    said = said or _lowered(notes, min_limit, min_share)
     braked = any("brake" in _reasons(t) for t in tables.tables)
     if not said and not braked and not (power and limit and clocks):
         return Skip("no_column", {"column": "power_w, power_limit_w, clock"})
@@ -187,6 +188,19 @@ def cpu_oversubscription(
         evidence=noted(notes, r"nr_throttled|cpu\.max|cfs_quota")
         or (table_source(tables, "throttled|load") if tables else ()),
     )
+
+
+def _lowered(notes: Notes | None, min_limit: float, min_share: float) -> tuple[Source, ...]:
+    """nvidia-smi -q with a power limit that somebody set below the default, and that is reached."""
+    watts: dict[str, float] = {}
+    for note in notes.find(r"Power (?:Draw|Limit)\s*:\s*[\d.]+ W") if notes is not None else ():
+        name, _, value = note.text.partition(":")
+        watts.setdefault(name.strip().lower(), _first_number(value))
+    limit = watts.get("current power limit") or watts.get("enforced power limit") or watts.get("power limit") or 0.0
+    usual = watts.get("default power limit", 0.0)
+    draw = watts.get("power draw") or watts.get("instantaneous power draw") or watts.get("average power draw") or 0.0
+    reached = 0 < limit < min_limit * usual and draw >= min_share * limit
+    return noted(notes, r"(?:Current|Enforced|Default) Power Limit", limit=2) if reached else ()
 
 
 _BITS = {0x20: "thermal", 0x40: "thermal", 0x80: "brake", 0x4: "cap"}

@@ -9,7 +9,7 @@ from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import gpu_name, noted, on_cpu, ram_cache, table_source
+from diag.rules.facts import gpu_name, noted, on_cpu, ram_cache, sources, table_source
 
 _NO_TENSOR = ("GTX", "MX", "P100", "P40", "P4 ", "K80", "M60", "940", "750")
 
@@ -227,18 +227,31 @@ def enable_cache(
 
 @rule("speed.amp_off", Severity.MEDIUM, explained_by=("num.amp_gpu_arch",))
 def amp_off(
-    args: TrainArgs, log: TrainLog | None, notes: Notes | None, baseline: Baseline | None, console: Console | None
+    args: TrainArgs | None,
+    log: TrainLog | None,
+    notes: Notes | None,
+    baseline: Baseline | None,
+    console: Console | None,
 ) -> Verdict:
-    """Mixed precision is off on a GPU that gains from it: one with tensor cores. GTX 16xx are told to switch it off."""
+    """Mixed precision is off on a GPU that gains from it: one with tensor cores. GTX 16xx are told to switch it off.
+
+    Switched off by an argument, or by Ultralytics' own check of it, which a card of the kind should pass.
+    """
+    if args is None and console is None:
+        return Skip("no_evidence", {"missing": "args, console"})
     name = gpu_name(log, notes, baseline)
-    if args.get("amp", True) is not False or on_cpu(args, baseline, console) is True:
+    failed = sources(console, ("amp_failed",), limit=1)
+    off = args is not None and args.get("amp", True) is False
+    if not (off or failed) or on_cpu(args, baseline, console) is True:
         return None
     if not name:
         return Skip("gpu_unknown")
     if any(word in name.upper() for word in _NO_TENSOR):
         return None
     return Hit(
-        values={"gpu": name}, fixes=(Fix("amp", {"amp": True}),), evidence=(Source("args.yaml", text="amp: false"),)
+        values={"case": None if off else "check", "gpu": name},
+        fixes=(Fix("amp", {"amp": True}),) if off else (Fix("check"),),
+        evidence=failed or (Source("args.yaml", text="amp: false"),),
     )
 
 

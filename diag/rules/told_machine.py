@@ -80,8 +80,8 @@ def disk_slow(
     """The data set's disk reads slower than training needs, by fio, hdparm, dd or iostat.
 
     max_mb_s: Ultralytics' own limit for slow reading (ultralytics PR#20303). min_wait: the step waits for data as
-    for speed.loader_bound; where no step was timed the rate has to be below half of that limit, and a GPU that is busy percent of the time
-    has what it needs. Writing is no reading.
+    for speed.loader_bound; where no step was timed the rate has to be below half of that limit, and a GPU that is
+    busy percent of the time has what it needs. Writing is no reading.
     """
     rate, where = _read_rate(notes, tables)
     if rate is None:
