@@ -158,8 +158,9 @@ def gpu_underused(
 ) -> Verdict:
     """The GPU's memory stayed far from full and the GPU is not busy, though the loader keeps up: a larger batch fits.
 
-    max_share: of the card, at the peak; half, as other tools' figures hold less than ours. max_util: percent in the
-    median. max_wait: of the step; a GPU that waits for data gains nothing from a larger batch.
+    max_share: of the card, at the peak; half, as other tools' figures hold less than ours. max_util: percent that nine
+    of ten samples stay below: pauses between epochs and a busy minute say nothing of the batch. max_wait: of the
+    step; a GPU that waits for data gains nothing from a larger batch.
     """
     table = tables.having("^gpu_mem_mib$", "^gpu_mem_total_mib$") if tables is not None else None
     share = 0.0
@@ -172,7 +173,7 @@ def gpu_underused(
     if not share or not util or steps is None:
         return Skip("no_column", {"column": "gpu_mem_mib, gpu_util"})
     waits = steps.share(Stage.DATA_WAIT) > max_wait
-    if share > max_share or median(util) > max_util or waits or on_cpu(args, None, console):
+    if share > max_share or sorted(util)[int(len(util) * 0.9)] > max_util or waits or on_cpu(args, None, console):
         return None
     batch = args.get("batch") if args else None
     larger = {"batch": batch * 2} if isinstance(batch, int) and not isinstance(batch, bool) and batch > 0 else {}
