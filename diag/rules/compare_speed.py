@@ -84,9 +84,11 @@ def val_postproc(console: Console, *, min_ms: float = 20.0, min_share: float = 0
     """What comes after the model takes most of a validation, by its own summary line (`Speed: ... postprocess`).
 
     min_ms: an image; NMS of a trained detector takes 1 to 3 ms. min_share: of all parts. On many classes conf=0.001
-    leaves tens of thousands of boxes (ultralytics#14585: conf=0.01 cured it).
+    leaves tens of thousands of boxes (ultralytics#14585: conf=0.01 cured it). Only the last summary counts, as the
+    first epochs of a net are slow there anyway; single images (predict) have the start-up in them.
     """
-    for line in reversed(console.of("speed_line")):
+    said = [line for line in console.of("speed_line") if "shape (1," not in line.text]
+    for line in said[-1:]:
         parts = {name.lower(): float(ms) for ms, name in re.findall(r"([\d.]+)ms ([A-Za-z-]+)", line.text)}
         post = max((v for k, v in parts.items() if k.startswith("post") or k == "nms"), default=0.0)
         total = sum(parts.values())
@@ -96,7 +98,7 @@ def val_postproc(console: Console, *, min_ms: float = 20.0, min_share: float = 0
                 fixes=(Fix("conf", {"conf": 0.01}), Fix("max_det", {"max_det": 100})),
                 evidence=(Source(line.file or console.file, line.line, line.text),),
             )
-    return None if console.of("speed_line") else Skip("not_said", {"what": "Speed:"})
+    return None if said else Skip("not_said", {"what": "Speed:"})
 
 
 @rule(

@@ -32,7 +32,7 @@ def cpu_quota(
 
     Docker's NanoCpus, cpu.max, a pod's limit, Slurm's cpus-per-task against nproc, lscpu or os.cpu_count(). max_part:
     at most half of what is seen, or fewer than workers. min_wait: the step waits for data, as for speed.loader_bound;
-    without timed steps there have to be more than twice as many workers as CPUs.
+    without timed steps there have to be more than twice as many workers as CPUs, and it is low: nobody saw the GPU wait.
     """
     allowed = cpus_allowed(notes, tables)
     if not allowed:
@@ -55,6 +55,7 @@ def cpu_quota(
         fixes=(Fix("more_cpus"), Fix("workers", {"workers": fits})),
         evidence=noted(notes, r"NanoCpus|cpu\.max|cfs_quota|^\d{4,7} \d{4,7}$|^cpu:\s|--cpus|SLURM_CPUS|NumCPUs"),
         confidence=Confidence.HIGH if steps is not None else Confidence.MEDIUM,
+        severity=None if steps is not None else Severity.LOW,
     )
 
 

@@ -185,9 +185,13 @@ def pcie_degraded(
 
 def _widths(notes: Notes | None) -> list[tuple[int, int, Note]]:
     """(lanes of the card, lanes in use, where) of lspci and nvidia-smi -q."""
-    made, capable = [], 0
+    made, capable, ours = [], 0, True
     lines = notes.lines if notes is not None else ()
     for i, note in enumerate(lines):
+        if re.match(r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d ", note.text):
+            ours = re.search(r"VGA|3D controller|Display controller|NVIDIA", note.text, re.I) is not None
+        if not ours:
+            continue
         if found := re.search(r"LnkCap:.*Width x(\d+)", note.text):
             capable = int(found[1])
         elif (found := re.search(r"LnkSta:.*Width x(\d+)", note.text)) and capable:
