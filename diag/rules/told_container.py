@@ -32,7 +32,7 @@ def cpu_quota(
 
     Docker's NanoCpus, cpu.max, a pod's limit, Slurm's cpus-per-task against nproc, lscpu or os.cpu_count(). max_part:
     at most half of what is seen, or fewer than workers. min_wait: the step waits for data, as for speed.loader_bound;
-    without timed steps there have to be more than twice as many workers as CPUs, and it is low: nobody saw the GPU wait.
+    without timed steps there have to be more than twice as many workers as CPUs, and it is low: nobody saw a wait.
     """
     allowed = cpus_allowed(notes, tables)
     if not allowed:
