@@ -107,7 +107,7 @@ def plain(column: str) -> tuple[str, str]:
     text = re.sub(r"[^\wµ%°]+", "_", text).strip("_")
     unit = {"mb/s": "mbps", "mib/s": "mbps", "kb/s": "kbps", "gb/s": "gbps"}.get(unit, unit)
     bare, by = _MONITORS.subn("", text)
-    text = re.sub(r"^gpu_\d+_", "gpu_", bare) if bare else text
+    text = re.sub(r"^gpu_?\d+_", "gpu_", bare) if bare else text
     if by and not unit:
         unit = {"fb_used": "mib", "fb_total": "mib", "fb_free": "mib", "cpu": "pct"}.get(text, "")
     head, _, last = text.rpartition("_")

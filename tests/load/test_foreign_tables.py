@@ -58,6 +58,8 @@ def test_a_name_and_its_unit(column: str, name: str, unit: str) -> None:
         ("system.gpu.0.gpu", "97", "gpu_util_pct", 97),
         ("system.gpu.0.powerWatts", "297", "power_w", 297),
         ("system.cpu", "41", "cpu_util_pct", 41),
+        ("gpu0_util", "97", "gpu_util_pct", 97),
+        ("GPU 1 Utilization (%)", "97", "gpu_util_pct", 97),
         ("system/gpu_0_utilization_percentage", "97", "gpu_util_pct", 97),
         ("system/system_memory_usage_megabytes", "2048", "ram_used_gb", 2),
         ("GPU Core Load [%]", "97", "gpu_util_pct", 97),
@@ -158,6 +160,12 @@ def test_a_resumed_log_that_died_goes_on_where_the_first_one_ended() -> None:
     made = assemble(Evidence(), logs=[parse_log(epoch, name="a.log"), parse_log(later, name="b.log")])
     assert made.log is not None
     assert (made.log.oom_phase, made.log.ended, len(made.log.epochs)) == ("train", "error", 1)
+
+
+def test_semicolons_with_decimal_commas_and_tabs() -> None:
+    german = parse_table("Zeit;GPU Power [W];GPU Core Load [%]\n10:00;297,5;98\n10:01;301,2;97", name="t.csv")
+    assert _column(german, "power_w") == (297.5, 301.2)
+    assert _column(parse_table("t\tgpu_util_pct\n1\t50\n2\t51", name="t.tsv"), "gpu_util_pct") == (50, 51)
 
 
 def test_markdown_and_grids() -> None:
