@@ -89,7 +89,7 @@ def val_postproc(console: Console, *, min_ms: float = 20.0, min_share: float = 0
     """
     said = [line for line in console.of("speed_line") if "shape (1," not in line.text]
     for line in said[-1:]:
-        parts = {name.lower(): float(ms) for ms, name in re.findall(r"([\d.]+)ms ([A-Za-z-]+)", line.text)}
+        parts = {name.lower(): float(ms) for ms, name in re.findall(r"(\d+(?:\.\d+)?)ms ([A-Za-z-]+)", line.text)}
         post = max((v for k, v in parts.items() if k.startswith("post") or k == "nms"), default=0.0)
         total = sum(parts.values())
         if post >= min_ms and post >= min_share * total:

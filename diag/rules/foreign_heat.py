@@ -133,7 +133,7 @@ def pcie_degraded(tables: Tables, *, busy: float = 50.0, min_busy: int = 3, max_
         return Skip("no_column", {"column": "pcie.link.gen.current, utilization.gpu"})
     gen, most, util = table.numbers("^pcie_gen$"), table.numbers("^pcie_gen_max$"), table.numbers("^gpu_util")
     width, widest = table.numbers("^pcie_width$") or gen, table.numbers("^pcie_width_max$") or gen
-    rows = [i for i, u in enumerate(util) if u > busy and most[i] > 0 and widest[i] > 0]
+    rows = [i for i, u in enumerate(util) if u > busy and 0 < most[i] < 32 and 0 <= gen[i] < 32 and widest[i] > 0]
     if len(rows) < min_busy:
         return Skip("too_few_steps", {"have": len(rows), "need": min_busy})
     share = median(2.0 ** (gen[i] - most[i]) * width[i] / widest[i] for i in rows)

@@ -9,7 +9,7 @@ _ALLOWED = (
     (r"cpu\.max\D{0,4}(\d+)[ /]+(\d+)", 0.0),
     (r"^(\d{4,7}) (\d{4,7})$", 0.0),
     (r"\"?NanoCpus\"?: (\d{8,14})", 1e9),
-    (r"--cpus[= ]([\d.]+)", 1.0),
+    (r"--cpus[= ](\d+(?:\.\d+)?)\b", 1.0),
     (r"(?:SLURM_CPUS_PER_TASK|SLURM_CPUS_ON_NODE|--cpus-per-task)[= ](\d+)", 1.0),
     (r"\bNumCPUs=(\d+)", 1.0),
 )

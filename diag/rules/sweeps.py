@@ -129,12 +129,12 @@ def batch_small(notes: Notes, *, min_launch: float = 25.0, min_ratio: float = 1.
     launch = next((n for n in notes.find(r"^(?:cuda|hip|cu)LaunchKernel\S*\s+[\d.]+%")), None)
     times = {}
     for note in notes.find(r"^Self (?:CPU|CUDA) time total: [\d.]+(?:us|ms|s)\b"):
-        found = re.search(r"Self (CPU|CUDA) time total: ([\d.]+)(us|ms|s)", note.text)
+        found = re.search(r"Self (CPU|CUDA) time total: (\d+(?:\.\d+)?)(us|ms|s)\b", note.text)
         if found:
             times[found[1]] = float(found[2]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[found[3]]
     if launch is None or len(times) < 2 or times["CUDA"] <= 0:
         return Skip("not_said", {"what": "torch.profiler"})
-    found = re.search(r"([\d.]+)%", launch.text)
+    found = re.search(r"(\d+(?:\.\d+)?)%", launch.text)
     share = float(found[1]) if found else 0.0
     if share < min_launch or times["CPU"] < min_ratio * times["CUDA"]:
         return None

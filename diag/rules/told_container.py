@@ -72,7 +72,7 @@ def mem_limit(
     if sources(console, ("ram_oom",)):
         return None
     for note in notes.find(r"[\d.]+[MG]iB / [\d.]+[MG]iB\s+[\d.]+%"):
-        found = re.search(r"/ ([\d.]+[MG])iB\s+([\d.]+)%", note.text)
+        found = re.search(r"/ (\d+(?:\.\d+)?[MG])iB\s+(\d+(?:\.\d+)?)%", note.text)
         if found and float(found[2]) >= 100 * full:
             return _at_limit(found[1] + "iB", float(found[2]) / 100, Source(note.file, note.line, note.text))
     limit, used = memory_limit(notes), _value(notes, r"memory\.current$|memory\.usage_in_bytes$")
