@@ -171,7 +171,11 @@ def pcie_degraded(
     table = tables.having("^pcie_width$", "^gpu_util") if tables is not None else None
     if table is None:
         return None
-    lanes = [w for w, u in zip(table.numbers("^pcie_width$"), table.numbers("^gpu_util"), strict=True) if u > busy and 0 < w <= 64]
+    lanes = [
+        w
+        for w, u in zip(table.numbers("^pcie_width$"), table.numbers("^gpu_util"), strict=True)
+        if u > busy and 0 < w <= 64
+    ]
     most = max((w for w in table.numbers("^pcie_width_max$") if 0 < w <= 64), default=0.0)
     limit = most / max_part if most else narrow
     if len(lanes) < 3 or not 0 < median(lanes) <= limit:
