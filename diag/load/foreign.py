@@ -13,10 +13,12 @@ from diag.load.curves import curves
 from diag.load.follow import Files
 from diag.load.kinds import KINDS
 from diag.load.labels import MAX_FILES, parse_data_yaml, parse_labels
+from diag.load.listings import listing_tables
 from diag.load.notes import MAX_NOTE_BYTES, parse_notes
 from diag.load.rates import with_rates
 from diag.load.read import UnreadableError, read_text
 from diag.load.results import parse_results
+from diag.load.stage_tables import epoch_phases, table_steps, turned
 from diag.load.streams import joined as both_streams
 from diag.load.tables import parse_results_txt, parse_table, phase_ledger, phase_steps, phases
 from diag.load.trainlog import parse_trainlog
@@ -28,7 +30,8 @@ from diag.model.run import Epoch, Epochs, TrainArgs
 T = TypeVar("T")
 Read = Callable[[Path, Callable[[Path], T]], T | None]
 _LOGS = {".log", ".out", ".err", ".ipynb"}
-_TEXTS = {".txt", ".json", ".md", ".ini", ".conf", ".cfg", ""}
+_TEXTS = {".txt", ".json", ".md", ".ini", ".conf", ".cfg", "", ".lock", ".max", ".stat", ".current", ".events", ".high"}
+"""Captures; the last ones are files of a control group and lists of packages."""
 _LABEL = re.compile(r"^\s*-?\d+(?:\.0+)?(?:\s+-?\d*\.?\d+(?:[eE][+-]?\d+)?){4,}\s*$")
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:[ =]+(?!--)(\S+))?")
 _WORD = re.compile(r"(?:^|[\s,;])([a-z_][a-z0-9_]*)=([^\s,;]+)")
@@ -113,7 +116,8 @@ def assemble(
             epochs = epochs or rows
         elif table := parse_table(text, name=file):
             made.append(table)
-    found = Tables(tuple(made)) if made else None
+    made += listing_tables(texts)
+    found = turned(Tables(tuple(made))) if made else None
     data = next((d for f, t in yamls.items() if (d := _data(t, f))), None)
     notes = parse_notes(texts)
     console = _note_kinds(console, texts)
@@ -121,7 +125,7 @@ def assemble(
     if epochs is None and log is not None:
         epochs = log_epochs(log)
     rated = with_rates(epochs, found)
-    stages = phases(found)
+    stages = phases(found) or epoch_phases(found)
     return replace(
         evidence,
         console=console,
@@ -131,7 +135,7 @@ def assemble(
         args=args,
         tables=found,
         phases=stages,
-        steps=evidence.steps or phase_steps(stages),
+        steps=evidence.steps or phase_steps(stages) or table_steps(found),
         ledger=evidence.ledger or phase_ledger(stages),
         notes=notes,
         labels=parse_labels(labels, data, _task(args)),
@@ -220,6 +224,9 @@ def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Con
         joined = replace(joined, lines=lines)
     versions = dict.fromkeys(v for _, t in kept for v in t.versions)
     scans = tuple(s for _, t in [(main, log), *others] for s in t.scans)
+    died = next((t for c, t in others if t.ended == "error" and c.of("resume")), None)  # it went on in another file
+    if died is not None and not log.oom_phase:
+        log = replace(log, oom_phase=died.oom_phase, ended=died.ended, parts=(*log.parts, *died.parts))
     rows = next((made for _, t in others if (made := both_streams(log.epochs, t.epochs))), log.epochs)
     return joined, replace(log, scans=scans, versions=tuple(versions), epochs=rows)
 

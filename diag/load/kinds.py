@@ -16,14 +16,18 @@ _PATTERNS = {
     "gpu_oom": r"CUDA out of memory|OutOfMemoryError: (?:CUDA|HIP)|CUBLAS_STATUS_ALLOC_FAILED"
     r"|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cuda runtime error \(2\)|MPS backend out of memory",
     "ram_oom": r"oom-kill|Out of memory: Killed process|cgroup out of memory|\(signal: 9\)|killed by signal: Killed"
-    r"|signal 9: SIGKILL|\bexit(?:ed with)? (?:code|status):? ?137\b|\boom_kill [1-9]|OOMKilled\W{1,4}true"
+    r"|signal 9: SIGKILL|Signal 9 \(SIGKILL\) received|exitcode: -9\b|Detected \d+ oom[_-]kill event|\bOOM Killed\b"
+    r"|\bOUT_OF_ME(?:MORY\b|\+)|Reason:\s+OOMKilled|systemd-oomd\b.{0,40}\bkilled"
+    r"|low on resource: memory|earlyoom\b.{0,60}SIG(?:TERM|KILL)"
+    r"|\bexit(?:ed with)? (?:code|status):? ?137\b|\boom_kill [1-9]|OOMKilled\W{1,4}true"
     r"|tried to allocate more memory than is available|std::bad_alloc|\bMemoryError\b|DefaultCPUAllocator: "
     r"|\(-4:Insufficient memory\)",
     "shm_small": r"insufficient shared memory|out of shared memory|Bus error.*shm"
     r"|unable to (?:open|write|mmap|allocate).*(?:shm|shared memory)"
     r"|unable to write to file </torch_\S{1,60}: No space left",
     "disk_full": r"No space left on device|Errno 28\b|Disk quota exceeded|WinError 112\b|磁盘空间不足"
-    r"|not enough space on the disk|inline_container\.cc.{0,40}(?:unexpected pos|write failed)",
+    r"|not enough space on the disk|low on resource: ephemeral-storage|ephemeral local storage usage exceeds"
+    r"|inline_container\.cc.{0,40}(?:unexpected pos|write failed)",
     "port_in_use": r"Address already in use|EADDRINUSE|Errno 98\b|WinError 10048\b",
     "autoinstall": r"AutoUpdate success|attempting AutoUpdate",
     "tensorboard_on": r"^TensorBoard: |Start Tensorboard with",
@@ -66,7 +70,7 @@ _PATTERNS = {
     "torchvision": r"torchvision::nms|Couldn't load custom C\+\+ ops|No module named 'torchvision\._C'"
     r"|PyTorch and torchvision (?:were compiled|has different) .*CUDA"
     r"|torchvision==\S{1,40} is incompatible with torch==",
-    "xid": r"NVRM: Xid|\bXid \(PCI",
+    "xid": r"NVRM: Xid|\bXid \(PCI|GPU is lost\b|fallen off the bus|Unable to determine the device handle for GPU",
     "ecc": r"uncorrectable ECC error|ECC error.{0,40}uncorrect|double bit ECC|ECC_UNCORRECTABLE",
     "worker_died": r"DataLoader worker \(pid.*(?:killed|exited unexpectedly)"
     r"|before the\s+current process has finished its"
@@ -101,6 +105,7 @@ _PATTERNS = {
     "mps_pose": r"Apple MPS known Pose bug",
     "loss_scale": r"reducing loss scale to|Attempted loss scale: |loss scale already at minimum",
     "tiny_labels": r"(?:Extremely )?small objects found\W.{0,40}labels are < ?\d",
+    "speed_line": r"^Speed: [\d.]+ms pre-?process",
     "no_grad_scale": r"Attempting to unscale_ FP16|scale.{0,30}underflow",
 }
 KINDS = tuple(_PATTERNS)
@@ -121,9 +126,9 @@ _WORDS = {
     "optimizer_auto": "optimizer",
     "optimizer": "optimizer",
     "gpu_oom": "memory alloc_failed runtime\\serror",
-    "ram_oom": "oom-kill memory killed signal exit oom_kill bad_alloc defaultcpuallocator",
+    "ram_oom": "oom-kill memory killed signal exit oom_kill bad_alloc defaultcpuallocator out_of_me oomd earlyoom",
     "shm_small": "memory bus\\serror shm </torch_",
-    "disk_full": "space errno quota winerror inline_container 磁盘空间",
+    "disk_full": "space errno quota winerror inline_container ephemeral 磁盘空间",
     "port_in_use": "address eaddr errno winerror",
     "autoinstall": "autoupdate",
     "tensorboard_on": "tensorboard",
@@ -147,7 +152,7 @@ _WORDS = {
     "no_kernel": "kernel sm_ too\\sold gpu-architecture",
     "driver_old": "driver unsatisfied forward ptx",
     "torchvision": "torchvision custom",
-    "xid": "xid",
+    "xid": "xid lost fallen handle",
     "ecc": "ecc\\serror bit\\secc ecc_",
     "worker_died": "worker current\\sprocess freeze_support eoferror can't",
     "denied": "permission errno read-only",
@@ -177,6 +182,7 @@ _WORDS = {
     "mps_pose": "mps",
     "loss_scale": "loss\\sscale",
     "tiny_labels": "small\\sobjects",
+    "speed_line": "speed:",
     "no_grad_scale": "unscale underflow",
 }
 _GATE: dict[str, list[str]] = {}

@@ -20,6 +20,8 @@ _CUDA = re.compile(r"CUDA Version[:\s]+(\d+\.\d+)", re.I)
 _PACKAGE = re.compile(r"^([A-Za-z][\w.-]{1,60})\s*(?:==|\s)\s*v?(\d+\.\d[\w.+!-]*)\s*(?:$|[#;])")
 _MOUNT = re.compile(r"^(\S+)(?: on)? (/\S*)(?: type)? ([a-z][\w.]{1,30})(?: |$)")
 _DF = re.compile(r"^\S+\s.*?(\d[\d.]*[KMGTP]?i?B?)\s+(\d{1,3})%\s+(/\S*|[A-Z]:\\?\S*)\s*$")
+_DF_TYPE = re.compile(r"^\S+\s+([a-z][\w.]{1,30})\s+\d[\d.,]*[KMGTPE]?\s.*\d%\s+(/\S*)\s*$")
+_FINDMNT = re.compile(r"^[^\w/]*(/\S*)\s+(?=\S*[:/\w])\S+\s+([a-z][\w.]{1,30})\s+(?:rw|ro)\b")
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 
 
@@ -49,8 +51,12 @@ def parse_notes(files: Iterable[tuple[str, str]]) -> Notes | None:
                 packages[found[1].lower().replace("_", "-")] = found[2]
             if found := _DF.match(line):
                 disks.append(Disk(found[3], int(found[2]) / 100, _bytes(found[1])))
+                if kind := _DF_TYPE.match(line):
+                    mounts[kind[2]] = kind[1]
             elif found := _MOUNT.match(line):
                 mounts[found[2]] = found[3]
+            elif found := _FINDMNT.match(line):
+                mounts[found[1]] = found[2]
     if not lines:
         return None
     return Notes(tuple(lines), tuple(gpus.values()), mounts=mounts, disks=tuple(disks), packages=packages, **facts)

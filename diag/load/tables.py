@@ -3,9 +3,11 @@
 import csv
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from diag.load.read import UnreadableError, bounded, read_text
+from diag.model.columns import scaled, spelled_out, standard
 from diag.model.evidence import Ledger, StepStats
 from diag.model.foreign import Phase, Phases, Table, Tables
 from diag.model.run import Epoch, Epochs
@@ -29,6 +31,7 @@ _SMI = {
     "memory.total": "gpu_mem_total_mib",
     "power.draw": "power_w",
     "power.limit": "power_limit_w",
+    "power.default_limit": "power_default_w",
     "enforced.power.limit": "power_limit_w",
     "temperature.gpu": "gpu_temp_c",
     "clocks.sm": "sm_clock_mhz",
@@ -61,16 +64,52 @@ def parse_table(text: str, *, name: str) -> Table | None:
     """Header and rows; short rows are filled up, longer ones cut. None without two columns and a row."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").split("\n")
     csv.field_size_limit(1_000_000)
+    mark = _delimiter(next((line for line in lines if line.strip()), ""))
     try:
-        cells = [row for row in csv.reader(lines[: _MAX_ROWS + 1]) if any(c.strip() for c in row)]
+        cells = [row for row in csv.reader(lines[: _MAX_ROWS + 1], delimiter=mark) if any(c.strip() for c in row)]
     except csv.Error:
         return None
+    if mark != ",":  # where commas are decimal marks
+        cells = [cells[0], *([_DECIMAL.sub(r"\1.\2", c) for c in row] for row in cells[1:])] if cells else cells
     if len(cells) < 2 or not 1 < len(cells[0]) <= _MAX_COLUMNS:
         return None
-    columns = tuple(_SMI.get(_SMI_UNIT.sub("", c.strip()), c.strip()) for c in (c.lstrip("\ufeff") for c in cells[0]))
+    columns = [_SMI.get(_SMI_UNIT.sub("", c.strip()), c.strip()) for c in (c.lstrip("\ufeff") for c in cells[0])]
     width = len(columns)
-    rows = tuple(tuple(c.strip() for c in (*row, *[""] * width)[:width]) for row in cells[1:])
-    return Table(name, columns, rows)
+    rows = [[c.strip() for c in (*row, *[""] * width)[:width]] for row in cells[1:]]
+    return made_table(name, columns, rows)
+
+
+_DECIMAL = re.compile(r"^(\s*[+-]?\d+),(\d+\s*)$")
+
+
+def _delimiter(header: str) -> str:
+    """Comma, unless the header has more semicolons or tabs, as spreadsheets write them elsewhere."""
+    return max((",", ";", "\t"), key=header.count)
+
+
+def made_table(name: str, columns: Sequence[str], rows: list[list[str]]) -> Table:
+    """A table whose columns have their names and units of `diag.model.columns`.
+
+    Where host memory is given in percent beside its size, its size in use is added.
+    """
+    listed, rows = spelled_out(columns, rows)
+    names, factors = standard(listed, rows)
+    for at, factor in factors:
+        for row in rows:
+            row[at] = scaled(row[at], factor)
+    if {"ram_used_pct", "ram_total_gb"} <= set(names) and "ram_used_gb" not in names:
+        share, total = names.index("ram_used_pct"), names.index("ram_total_gb")
+        names = (*names, "ram_used_gb")
+        for row in rows:
+            row.append(_product(row[share], row[total]))
+    return Table(name, names, tuple(tuple(row) for row in rows))
+
+
+def _product(percent: str, total: str) -> str:
+    try:
+        return f"{float(percent.strip('% ')) / 100 * float(total):.6g}"
+    except ValueError:
+        return ""
 
 
 def phases(tables: Tables | None) -> Phases | None:

@@ -1,6 +1,7 @@
 """Lines of a console log -> the training in it: epochs, losses, metrics, scans, banner, arguments."""
 
 import copy
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -191,6 +192,9 @@ class LogParser:
         names = _METRICS.get(len(values))
         if names is None or (self.open is not None and self.open.metrics):
             return  # the re-validation of best.pt, or another program's table
+        counts_whole = all(math.isfinite(v) and v == int(v) for v in values[:2])
+        if len(values) > 2 and not (counts_whole and all(not v > 1.001 for v in values[2:])):
+            return  # sar and mpstat name all CPUs so; images are whole, scores are shares
         head = "P" if {"pose_loss", "kobj_loss"} & set(self.names) else self.head
         metrics = {n.replace("(M)", f"({head})"): v for n, v in zip(names, values, strict=True) if n}
         if self.open is None and self.headed and self.planned and not any(e.losses for e in self.runs[-1][:1]):

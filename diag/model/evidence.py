@@ -35,6 +35,8 @@ class StepStats:
     wait_p50_s: float = 0.0
     wait_p99_s: float = 0.0
     """Data wait of a steady step: the median and what 99 % of the steps stay below."""
+    sampled: bool = False
+    """Some steps that another tool timed: how many the training made is not known from them."""
 
     def share(self, stage: Stage) -> float:
         """Share (0..1) of a steady step that this stage takes."""

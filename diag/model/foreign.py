@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NAN = float("nan")
-_WITH_UNIT = re.compile(r"([+-]?\d{1,15}(?:\.\d{1,15})?) ?(?:%|Mi?B|Gi?B|W|MHz|C)")
+_WITH_UNIT = re.compile(
+    r"([+-]?\d{1,15}(?:\.\d{1,15})?) ?(?:%|Mi?B|Gi?B|W|MHz|C|it/s|s/it|im(?:a?ge?s?)?/s|ms|sec|s|min|h|x)"
+)
 """A cell as nvidia-smi writes it: `88 %`, `1010 MiB`, `297.31 W`."""
 
 

@@ -297,7 +297,7 @@ def not_learning(
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
-    if steps is not None and (done := steps.steps / accumulated(args)) < min_steps:
+    if steps is not None and not steps.sampled and (done := steps.steps / accumulated(args)) < min_steps:
         return Skip("too_few_updates", {"have": round(done), "need": min_steps})
     if not curves.best_at:
         return Skip("no_score")

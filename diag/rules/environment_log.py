@@ -251,8 +251,9 @@ def xid(console: Console | None, counters: Counters | None) -> Verdict:
         )
     if not said:
         return None
-    found = re.search(r"Xid(?: ?\([^)]*\))?: ?(\d+)", said[0].text)
-    code = int(found[1]) if found else None
+    codes = [int(m[1]) for s in said if (m := re.search(r"Xid(?: ?\([^)]*\))?: ?(\d+)", s.text))]
+    # Without a code: nvidia-smi says that the card is gone, which is what follows on 79.
+    code = codes[0] if codes else 79 if any(re.search("lost|bus|handle", s.text) for s in said) else None
     kind = {
         79: "bus",
         48: "memory",
@@ -271,15 +272,28 @@ def xid(console: Console | None, counters: Counters | None) -> Verdict:
     )
 
 
+def _counted(tables: Tables | None) -> tuple[Source, ...]:
+    """Tables whose counters of uncorrected errors are above zero, or that say that a page or row waits for a reset."""
+    for table in tables.tables if tables is not None else ():
+        for at, column in enumerate(table.columns):
+            cells = {row[at].strip().lower() for row in table.rows}
+            if re.search(r"ecc\b.*uncorrect|uncorrect\w*.*ecc|dbe\b|double_bit", column, re.I):
+                if any(c.isdigit() and int(c) > 0 for c in cells):
+                    return (Source(table.file, text=column),)
+            elif re.search(r"(?:remapped_rows|retired_pages)\W*(?:pending|failure)", column, re.I) and "yes" in cells:
+                return (Source(table.file, text=column),)
+    return ()
+
+
 @rule("hw.ecc_errors", Severity.CRITICAL)
-def ecc(console: Console | None, baseline: Baseline | None) -> Verdict:
+def ecc(console: Console | None, baseline: Baseline | None, tables: Tables | None) -> Verdict:
     """Uncorrected memory errors, or a row remap is pending: results can't be trusted until the GPU is reset.
 
     Reported in jade-hpc-gpu.github.io#194, verl#407.
     """
-    if console is None and baseline is None:
+    if console is None and baseline is None and tables is None:
         return Skip("no_evidence", {"missing": "console, baseline"})
-    said = sources(console, ("ecc",))
+    said = sources(console, ("ecc",)) or _counted(tables)
     bad = (
         [g for g in baseline.gpus if g.ecc_uncorrected or g.remap_pending or g.remap_failed or g.retired_pending]
         if baseline

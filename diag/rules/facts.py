@@ -201,6 +201,15 @@ def ram_cache(args: TrainArgs | None, log: TrainLog | None) -> bool:
     return asked or bool(log and any(c.where in {"ram", ""} for c in log.caches))
 
 
+def swap_in_use(notes: Notes | None) -> float:
+    """Swap in use in GiB by free or top; 0 where neither tells."""
+    for note in notes.find(r"^(?:Swap:|[KMG]iB Swap\s*:)") if notes is not None else ():
+        if found := re.search(r"Swap:\s+\S+\s+(\d+(?:[.,]\d+)?)([KMGT]?)i?B?\b", note.text, re.I):
+            unit = {"K": 2**-20, "M": 2**-10, "G": 1, "T": 2**10}.get(found[2].upper(), 2**-20)
+            return float(found[1].replace(",", ".")) * unit
+    return 0.0
+
+
 def free_memory(notes: Notes | None) -> tuple[float, float] | None:
     """Available and total host memory in GiB by the `Mem:` line of free; None without one."""
     for note in notes.find(r"^Mem:\s") if notes is not None else ():
@@ -211,6 +220,18 @@ def free_memory(notes: Notes | None) -> tuple[float, float] | None:
         if len(sizes) >= 3 and sizes[0] > 0:
             return sizes[5] if len(sizes) > 5 else sizes[2], sizes[0]
     return None
+
+
+HELD = r"gpu_mem(?:_g|_gb|_gib|_mib|_mb)?$|reserved"
+"""Columns of GPU memory in use or reserved."""
+
+
+def held_gib(tables: Tables | None) -> tuple[float, ...]:
+    """GPU memory in use or reserved, in GiB; a column without a unit counts as it stands. Empty without one."""
+    table = tables.having(HELD) if tables is not None else None
+    values = tables.series(HELD) if tables is not None else ()
+    mib = table is not None and re.search(r"_(?:mib|mb)$", table.find(HELD), re.I) is not None
+    return tuple(v / 1024 for v in values) if mib else values
 
 
 def gpu_name(log: TrainLog | None, notes: Notes | None, baseline: Baseline | None) -> str:

@@ -4,13 +4,17 @@ These ids are also answered from this project's own counters; a table of somebod
 """
 
 import itertools
+import math
 import re
+from collections.abc import Iterator
 from statistics import median
 
-from diag.model.evidence import Console
+from diag.model.columns import plain, seconds
+from diag.model.evidence import Console, StepStats
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import Phases, Tables, TrainLog
+from diag.model.foreign import Phases, Table, Tables, TrainLog
 from diag.model.run import TrainArgs
+from diag.model.trace import Stage
 from diag.rules.base import rule
 from diag.rules.facts import low_and_high, on_cpu, ram_cache, table_source
 
@@ -39,21 +43,21 @@ def storage_slow(
 
 
 @rule("speed.decode_bound@foreign", Severity.MEDIUM)
-def decode_bound(tables: Tables, *, min_share: float = 0.5) -> Verdict:
+def decode_bound(tables: Tables, steps: StepStats | None, *, min_share: float = 0.5) -> Verdict:
     """Loader time is spent decoding images. min_share: of the seconds that read, decode and augment take together.
 
     More than half is the largest part, whatever the others are.
     """
-    return _loader_part(tables, "decode", min_share, (Fix("smaller_images"), Fix("cache", {"cache": "ram"})))
+    return _loader_part(tables, steps, "decode", min_share, (Fix("smaller_images"), Fix("cache", {"cache": "ram"})))
 
 
 @rule("speed.augment_bound@foreign", Severity.MEDIUM)
-def augment_bound(tables: Tables, *, min_share: float = 0.5) -> Verdict:
+def augment_bound(tables: Tables, steps: StepStats | None, *, min_share: float = 0.5) -> Verdict:
     """Loader time is spent in augmentation. min_share: of the seconds that read, decode and augment take together.
 
     More than half is the largest part, whatever the others are.
     """
-    return _loader_part(tables, "augment", min_share, (Fix("cheaper"), Fix("more_workers")))
+    return _loader_part(tables, steps, "augment", min_share, (Fix("cheaper"), Fix("more_workers")))
 
 
 @rule("speed.loader_long_tail@foreign", Severity.MEDIUM)
@@ -118,14 +122,20 @@ def ddp_straggler(tables: Tables, *, min_ratio: float = 1.25) -> Verdict:
 
     Its own step time (without waiting for others) over their median. The limit is a proposal.
     """
-    table = tables.having("^rank$", "step|forward|compute|iter")
-    if table is None:
-        return Skip("no_column", {"column": "rank"})
-    times = table.numbers("compute|forward|step|iter")
+    table = tables.having("^(?:local_|global_)?rank$", "step|forward|compute|iter|backward")
+    wide = next((t for t in tables.tables if len(_rank_columns(t)) > 1), None)
     ranks: dict[str, list[float]] = {}
-    for rank, seconds in zip(table.texts(table.find("^rank$")), times, strict=True):
-        if seconds > 0:
-            ranks.setdefault(rank, []).append(seconds)
+    if table is not None:
+        for rank, spent in zip(table.texts(table.find("rank$")), _own_time(table), strict=True):
+            if spent > 0:
+                ranks.setdefault(rank, []).append(spent)
+    elif wide is not None:
+        table = wide
+        for column, rank in _rank_columns(wide).items():
+            ranks[rank] = [v for v in wide.numbers(f"^{re.escape(column)}$") if v > 0]
+        ranks = {rank: v for rank, v in ranks.items() if v}
+    else:
+        return Skip("no_column", {"column": "rank"})
     if len(ranks) < 2:
         return None
     means = {rank: median(v) for rank, v in ranks.items()}
@@ -135,6 +145,39 @@ def ddp_straggler(tables: Tables, *, min_ratio: float = 1.25) -> Verdict:
         return None
     return Hit(
         values={"rank": slow, "ratio": means[slow] / rest}, fixes=(Fix("look_at_rank"),), evidence=(Source(table.file),)
+    )
+
+
+@rule("speed.ddp_straggler@clocks", Severity.HIGH, explained_by=("hw.thermal_throttle", "hw.power_throttle"))
+def slow_clock(
+    tables: Tables, args: TrainArgs | None, log: TrainLog | None, *, max_share: float = 0.7, min_util: float = 80.0
+) -> Verdict:
+    """One of several GPUs that train together runs at a much lower clock: the others wait for it.
+
+    All read busy, as waiting in the exchange of gradients is a kernel, too. max_share: of the others' median clock; the
+    boost of equal cards differs by a few percent. min_util: percent in the median, of each of them.
+    """
+    table = tables.having("^(?:gpu|index|idx|gpu_?id|device)$", "^sm_clock_mhz$", "^gpu_util")
+    device = str(args.get("device", "")) if args else ""
+    several = (log is not None and log.gpus > 1) or "," in device
+    if table is None:
+        return Skip("no_column", {"column": "gpu, sm_clock_mhz"})
+    seen: dict[str, list[tuple[float, float]]] = {}
+    which = table.texts(table.find("^(?:gpu|index|idx|gpu_?id|device)$"))
+    for gpu, clock, util in zip(which, table.numbers("^sm_clock_mhz$"), table.numbers("^gpu_util"), strict=True):
+        if clock > 0 and util >= 0:
+            seen.setdefault(gpu, []).append((clock, util))
+    busy = {g: median(c for c, _ in v) for g, v in seen.items() if median(u for _, u in v) >= min_util and len(v) > 2}
+    if not several or len(busy) < 2:
+        return None
+    slow = min(busy, key=lambda g: busy[g])
+    rest = median(c for g, c in busy.items() if g != slow)
+    if busy[slow] > max_share * rest:
+        return None
+    return Hit(
+        values={"gpu": slow, "clock": busy[slow], "others": rest},
+        fixes=(Fix("look_at_gpu"),),
+        evidence=(Source(table.file),),
     )
 
 
@@ -182,16 +225,67 @@ def ram_growth(
     )
 
 
-def _loader_part(tables: Tables, part: str, min_share: float, fixes: tuple[Fix, ...]) -> Verdict:
-    names = {
-        "read": r"^(?:read|io)_(?:s|ms)$",
-        "decode": r"^(?:decode|imread)_(?:s|ms)$",
-        "augment": r"^(?:aug\w*|transform\w*)_(?:s|ms)$",
+def _rank_columns(table: Table) -> dict[str, str]:
+    """Columns with the time of one rank each: `rank0_s`, `rank_1_step_ms`."""
+    found = {
+        c: re.fullmatch(r"rank_?(\d{1,4})(?:_(?:step|iter|compute|epoch|time))*", plain(c)[0]) for c in table.columns
     }
-    seconds = {name: sum(tables.series(pattern)) for name, pattern in names.items()}
-    total = sum(seconds.values())
-    if not total or not seconds[part]:
+    return {c: m[1] for c, m in found.items() if m and plain(c)[1] in {"ms", "s", "sec", "min"}}
+
+
+def _own_time(table: Table) -> tuple[float, ...]:
+    """What a rank needs by itself: its forward and backward pass where they are told, else its compute or step time.
+
+    The time of the whole step is the same on all ranks, as all wait for the last one. A mere counter of steps has no
+    unit.
+    """
+    timed = [c for c in table.columns if plain(c)[1] in {"ms", "s", "sec", "us"}]
+    parts = [c for c in timed if re.search("forward|fwd|backward|bwd|compute|data|load", c, re.I)]
+    parts = [c for c in parts if not re.search("wait|sync|reduce|comm", c, re.I)]
+    whole = [c for c in timed if re.search("step|iter", c, re.I) and not re.search("wait|sync|reduce|comm", c, re.I)]
+    used = [c for c in parts if "compute" in c.lower()] or parts or whole[:1]
+    rows = zip(*(table.numbers(f"^{re.escape(c)}$") for c in used), strict=True)
+    return tuple(sum(row) for row in rows) if used else (math.nan,) * len(table.rows)
+
+
+_NO_WAIT = 0.1
+"""A step that waits for less than this share of its time has a loader that keeps up."""
+_LOADER_PARTS = {
+    "read": r"(?:file_)?read|io|disk|open|fetch_file",
+    "decode": r"decode|imread|cv2_imread|jpe?g(?:_decode)?|load_image|resize|letterbox",
+    "augment": r"aug\w*|transforms?|albu\w*|mosaic|mix_?up|cut_?mix|copy_?paste|random_\w+|perspective|affine|hsv"
+    r"|flip\w*|elastic\w*|blur\w*|clahe",
+}
+
+
+def _loader_part(
+    tables: Tables, steps: StepStats | None, part: str, min_share: float, fixes: tuple[Fix, ...]
+) -> Verdict:
+    spent = dict.fromkeys(_LOADER_PARTS, 0.0)
+    file = ""
+    for table in tables.tables:
+        found = dict(_parts_of(table))
+        if len(found) > 1 or (found and not file):
+            file, spent = table.file, dict.fromkeys(_LOADER_PARTS, 0.0) | found
+            if len(found) > 1:
+                break
+    total = sum(spent.values())
+    if not total or not spent[part]:
         return Skip("no_column", {"column": f"{part}_s"})
-    if seconds[part] / total < min_share:
+    util = tables.series("gpu_util")
+    if spent[part] / total < min_share or (steps is not None and steps.share(Stage.DATA_WAIT) < _NO_WAIT):
         return None
-    return Hit(values={"share": seconds[part] / total}, fixes=fixes, evidence=table_source(tables, names[part]))
+    if steps is None and len(util) >= 10 and median(util) >= 90:
+        return None  # whatever the loader does, the GPU doesn't wait for it
+    return Hit(values={"share": spent[part] / total}, fixes=fixes, evidence=(Source(file),))
+
+
+def _parts_of(table: Table) -> Iterator[tuple[str, float]]:
+    for part, pattern in _LOADER_PARTS.items():
+        total = 0.0
+        for column in table.columns:
+            name, factor = seconds(column)
+            if factor and plain(column)[1] and re.fullmatch(pattern, name):
+                total += factor * sum(v for v in table.numbers(f"^{re.escape(column)}$") if 0 <= v < math.inf)
+        if total:
+            yield part, total

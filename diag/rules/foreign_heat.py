@@ -5,14 +5,15 @@ from statistics import median
 
 from diag.model.evidence import Console
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import Notes, Tables
+from diag.model.foreign import Notes, Table, Tables
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import low_and_high, noted, on_cpu, table_source
+from diag.rules.limits import cpus_allowed
 
 _TEMP = r"(?:^|_)temp(?:erature)?(?:_c)?$|gpu_temp"
 _CLOCK = r"(?:sm|gpu|gr|graphics|core)_?clock|clock_?(?:sm|gpu|mhz)|sm_mhz"
-_REASONS = r"throttl|clocks?_?event|reasons?$"
+_REASONS = r"throttl|clocks?_?event|reasons?(?:\.|$)"
 
 
 @rule("hw.thermal_throttle@foreign", Severity.CRITICAL)
@@ -34,8 +35,7 @@ def thermal_throttle(
         return Skip("no_evidence", {"missing": "tables, notes"})
     tables = tables or Tables()
     temps, clocks = tables.series(_TEMP), tables.series(_CLOCK)
-    columns = [(t, c) for t in tables.tables if (c := t.find(_REASONS))]
-    reason = next((t for t, c in columns if any("thermal" in cell.lower() for cell in t.texts(c))), None)
+    reason = next((t for t in tables.tables if "thermal" in _reasons(t)), None)
     drop = _hot_drop(tables, hot_c)
     if not said and reason is None:
         if not temps or not clocks:
@@ -80,13 +80,16 @@ def power_throttle(
     min_share: float = 0.97,
     min_drop: float = 0.15,
     min_cap_drop: float = 0.3,
+    min_limit: float = 0.95,
 ) -> Verdict:
     """Clocks are held down by the power cap or brake.
 
     min_share: of the limit, in the median; min_drop: the clock lies this much below its own maximum meanwhile. A
     power brake is always a fault; "SW Power Cap: Active" is the normal state of a card under full load, so it
     counts with a clock of min_cap_drop below the highest in the same capture (cards at their own limit run at 0.8
-    and more). Reported in reverse-engineering-dell-idrac-to-get-rid-of-gpu-throttling#3.
+    and more). min_limit: a limit below this share of the card's
+    default was set by somebody; reaching it is enough. Reported in
+    reverse-engineering-dell-idrac-to-get-rid-of-gpu-throttling#3.
     """
     if tables is None and notes is None:
         return Skip("no_evidence", {"missing": "tables, notes"})
@@ -101,11 +104,17 @@ def power_throttle(
         tables.series("power_limit"),
         tables.series(_CLOCK),
     )
-    if not said and not (power and limit and clocks):
+    said = said or _lowered(notes, min_limit, min_share)
+    braked = any("brake" in _reasons(t) for t in tables.tables)
+    if not said and not braked and not (power and limit and clocks):
         return Skip("no_column", {"column": "power_w, power_limit_w, clock"})
     share = median(power) / median(limit) if power and limit and median(limit) > 0 else 0.0
     drop = 1 - median(clocks) / max(clocks) if clocks and max(clocks) > 0 else 0.0
-    if not said and (share < min_share or drop < min_drop):
+    most, usual = tables.series("^max_sm_mhz_limit$"), tables.series("^power_default_w$")
+    if clocks and most and max(most) > 0 and 1 - median(clocks) / max(most) >= min_cap_drop:
+        drop = 1 - median(clocks) / max(most)
+    lowered = bool(limit and usual) and median(limit) < min_limit * median(usual)
+    if not said and not braked and (share < min_share or not (drop >= min_drop or lowered)):
         return None
     return Hit(
         values={"case": "measured" if share else "reason", "share": share, "drop": drop},
@@ -128,7 +137,7 @@ def pcie_degraded(tables: Tables, *, busy: float = 50.0, min_busy: int = 3, max_
         return Skip("no_column", {"column": "pcie.link.gen.current, utilization.gpu"})
     gen, most, util = table.numbers("^pcie_gen$"), table.numbers("^pcie_gen_max$"), table.numbers("^gpu_util")
     width, widest = table.numbers("^pcie_width$") or gen, table.numbers("^pcie_width_max$") or gen
-    rows = [i for i, u in enumerate(util) if u > busy and most[i] > 0 and widest[i] > 0]
+    rows = [i for i, u in enumerate(util) if u > busy and 0 < most[i] < 32 and 0 <= gen[i] < 32 and widest[i] > 0]
     if len(rows) < min_busy:
         return Skip("too_few_steps", {"have": len(rows), "need": min_busy})
     share = median(2.0 ** (gen[i] - most[i]) * width[i] / widest[i] for i in rows)
@@ -163,9 +172,7 @@ def cpu_oversubscription(
     periods = _count(notes, r"nr_periods\D{1,4}(\d+)"), _count(notes, r"nr_throttled\D{1,4}(\d+)")
     share = periods[1] / periods[0] if periods[0] and periods[1] is not None else 0.0
     held = tables.series("nr_throttled|throttled") if tables else ()
-    cores = _quota(notes) or max(
-        tables.series("cpus?(?:_quota|_effective|_limit)|cores_(?:quota|limit)") if tables else (), default=0.0
-    )
+    cores = cpus_allowed(notes, tables)
     load = tables.series("load1|load_?avg|threads_running|procs_running") if tables else ()
     ratio = median(load) / cores if load and cores else 0.0
     rising = len(held) > 1 and held[-1] > held[0]
@@ -188,19 +195,45 @@ def cpu_oversubscription(
     )
 
 
+def _lowered(notes: Notes | None, min_limit: float, min_share: float) -> tuple[Source, ...]:
+    """nvidia-smi -q with a power limit that somebody set below the default, and that is reached."""
+    watts: dict[str, float] = {}
+    for note in notes.find(r"Power (?:Draw|Limit)\s*:\s*[\d.]+ W") if notes is not None else ():
+        name, _, value = note.text.partition(":")
+        watts.setdefault(name.strip().lower(), _first_number(value))
+    limit = watts.get("current power limit") or watts.get("enforced power limit") or watts.get("power limit") or 0.0
+    usual = watts.get("default power limit", 0.0)
+    draw = watts.get("power draw") or watts.get("instantaneous power draw") or watts.get("average power draw") or 0.0
+    reached = 0 < limit < min_limit * usual and draw >= min_share * limit
+    return noted(notes, r"(?:Current|Enforced|Default) Power Limit", limit=2) if reached else ()
+
+
+_BITS = {0x20: "thermal", 0x40: "thermal", 0x80: "brake", 0x4: "cap"}
+"""NVML's clocks event reasons as a number."""
+
+
+def _reasons(table: Table) -> set[str]:
+    """What a table names as reasons for low clocks: thermal, brake, cap.
+
+    By a column for each (`clocks_event_reasons.hw_thermal_slowdown`: Active), by words, or by NVML's number.
+    """
+    found: set[str] = set()
+    for at, column in enumerate(table.columns):
+        if not re.search(r"throttl|clocks?_?event|reasons?(?:\.|$)", column, re.I):
+            continue
+        cells = {row[at].strip().lower() for row in table.rows}
+        for word, name in (("thermal", "thermal"), ("brake", "brake"), ("power_cap", "cap")):
+            if (word in column.lower() and cells & {"active", "1", "true", "yes"}) or any(word in c for c in cells):
+                found.add(name)
+        for cell in cells:
+            if re.fullmatch(r"0x[0-9a-f]{1,16}", cell):
+                found |= {name for bit, name in _BITS.items() if int(cell, 16) & bit}
+    return found
+
+
 def _first_number(text: str) -> float:
     found = re.search(r"\d+(?:\.\d+)?", text)
     return float(found[0]) if found else 0.0
-
-
-def _quota(notes: Notes | None) -> float:
-    """CPUs by cpu.max (`200000 100000`) or cfs_quota; 0 where there is no limit."""
-    for pattern in (r"cpu\.max\D{0,4}(\d+)[ /]+(\d+)", r"^(\d{4,7}) (\d{4,7})$"):
-        quota, period = _count(notes, pattern), _count(notes, pattern, group=2)
-        if quota and period:
-            return quota / period
-    quota, period = _count(notes, r"cfs_quota_us\D{1,4}(\d+)"), _count(notes, r"cfs_period_us\D{1,4}(\d+)")
-    return quota / (period or 100000.0) if quota else _count(notes, r"--cpus[= ](\d*\.?\d+)") or 0.0
 
 
 def _count(notes: Notes | None, pattern: str, *, group: int = 1) -> float | None:

@@ -60,7 +60,7 @@ def val_gap(
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at or not curves.train_last > 0 or not curves.val_last > 0:
         return Skip("no_losses")
-    if steps is not None and (done := steps.steps / accumulated(args)) < min_steps:
+    if steps is not None and not steps.sampled and (done := steps.steps / accumulated(args)) < min_steps:
         return Skip("too_few_updates", {"have": round(done), "need": min_steps})
     if curves.best < min_score or not all(map(math.isfinite, curves.val_sum[-curves.window :])):
         return None

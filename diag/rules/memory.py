@@ -7,7 +7,7 @@ from diag.model.foreign import Notes, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import out_of_memory, sources
+from diag.rules.facts import free_memory, out_of_memory, sources
 
 PREFETCH = 4
 """Batches that each Ultralytics loader worker prepares ahead in training (data/build.py)."""
@@ -64,15 +64,26 @@ def gpu_oom(
 
 @rule("mem.ram_oom_killed", Severity.CRITICAL, explained_by=("mem.ram_cache_too_big", "mem.ram_growth", "hw.mem_limit"))
 def ram_oom(
-    run: RunRecord | None, console: Console | None, args: TrainArgs | None, baseline: Baseline | None
+    run: RunRecord | None,
+    console: Console | None,
+    args: TrainArgs | None,
+    baseline: Baseline | None,
+    notes: Notes | None,
+    *,
+    full: float = 0.05,
 ) -> Verdict:
     """The kernel killed the process, or a loader worker, for memory (RAM).
 
+    A bare `Killed` counts beside a listing of free that has less than full of the memory available.
     Reported in ultralytics#7471, yolov3#155, OpenNMT-Tutorial#6.
     """
     seen = _seen("ram_oom", run, console)
     if isinstance(seen, Skip):
         return seen
+    memory = free_memory(notes)
+    bare = bool(memory) and not seen and memory is not None and memory[0] < full * memory[1]
+    if bare:
+        seen = sources(console, ("killed",), limit=1)
     if not seen:
         return None
     workers, cache = (args.get("workers", 8), args.get("cache", False)) if args else (None, False)
@@ -82,7 +93,7 @@ def ram_oom(
     host = baseline.host if baseline else None
     limit = (host.memory_limit_bytes or host.memory_total_bytes) if host else None
     # Exit code 137 is SIGKILL: the kernel for memory, most often, but a person can send it as well.
-    only_code = all("137" in s.text or "SIGKILL" in s.text for s in seen) and not _died(run, "ram_oom")
+    only_code = bare or (all("137" in s.text or "SIGKILL" in s.text for s in seen) and not _died(run, "ram_oom"))
     return Hit(
         values={
             "case": "known" if limit and workers is not None else "unknown",
@@ -113,6 +124,8 @@ def shm_small(
     seen = _seen("shm_small", run, console)
     if isinstance(seen, Skip):
         return seen
+    if any("Too many open files" in s.text for s in seen):
+        return None  # the limit of file handles (ulimit -n), whatever lies in /dev/shm
     if not seen and notes is not None and any(d.mount == "/dev/shm" and d.used_share >= full for d in notes.disks):
         seen = sources(console, ("nccl_system", "worker_died"), limit=1)
     if not seen:

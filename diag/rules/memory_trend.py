@@ -5,14 +5,13 @@ from itertools import pairwise
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
-from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Verdict
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import low_and_high, memory_peak, sources, table_source
+from diag.rules.facts import HELD, held_gib, low_and_high, memory_peak, sources, table_source
 
 _GROWTH = r"^(?:gpu_?)?mem(?:ory)?_?alloc\w*|allocated"
-_HELD = r"gpu_mem(?:_g|_gb|_gib|_mib|_mb)?$|reserved"
 
 
 @rule("mem.gpu_leak", Severity.HIGH)
@@ -28,7 +27,7 @@ def gpu_leak(
     others, from the third epoch on, at most half of the steps rise.
     """
     allocated = tables.series(_GROWTH) if tables else ()
-    held = allocated or (tables.series(_HELD) if tables else ())
+    held = allocated or held_gib(tables)
     held = held or tuple(e.gpu_mem_g for e in (log.epochs if log else ()) if e.gpu_mem_g)
     if len(held) < min_points:
         return Skip("too_few_epochs", {"have": len(held), "need": min_points})
@@ -41,7 +40,7 @@ def gpu_leak(
         values={"case": "allocated" if allocated else "held", "rise": last / first - 1, "points": len(held)},
         fixes=(Fix("detach"), Fix("restart", {"resume": True})),
         severity=Severity.MEDIUM if not tables and log and _fits(log, full) else None,
-        evidence=table_source(tables, _GROWTH) or table_source(tables, _HELD) or ((memory_peak(log),) if log else ()),
+        evidence=table_source(tables, _GROWTH) or table_source(tables, HELD) or ((memory_peak(log),) if log else ()),
     )
 
 
@@ -73,9 +72,7 @@ def cache_growth(
     memory management). The limits are from public logs: +17 and +20 % in the first epochs, then within 1 %.
     """
     allocated = tables.series(_GROWTH) if tables else ()
-    held = (tables.series(_HELD) if tables else ()) or tuple(
-        e.gpu_mem_g for e in (log.epochs if log else ()) if e.gpu_mem_g
-    )
+    held = held_gib(tables) or tuple(e.gpu_mem_g for e in (log.epochs if log else ()) if e.gpu_mem_g)
     if len(held) < min_points:
         return Skip("too_few_epochs", {"have": len(held), "need": min_points})
     half = held[len(held) // 2 :]
@@ -85,7 +82,7 @@ def cache_growth(
         return None
     return Hit(
         values={"first": held[0], "most": max(held)},
-        evidence=table_source(tables, _HELD) or ((memory_peak(log),) if log else ()),
+        evidence=table_source(tables, HELD) or ((memory_peak(log),) if log else ()),
     )
 
 
@@ -120,16 +117,37 @@ def autobatch(console: Console, log: TrainLog, *, min_rise: float = 0.05, absurd
     )
 
 
+def _spills(tables: Tables | None, log: TrainLog | None) -> bool:
+    """More is in use than the card has, or memory of the host: such a driver pages instead of failing."""
+    shared = tables.series("shared_gpu_mem") if tables is not None else ()
+    most = max((e.gpu_mem_g for e in (*log.epochs, *log.parts) if e.gpu_mem_g), default=0.0) if log is not None else 0.0
+    over = log is not None and bool(log.gpu_mib) and most * 1e9 > 1.02 * (log.gpu_mib or 0.0) * 2**20
+    return over or bool(shared and max(shared) > 0.5)
+
+
 @rule(
     "mem.gpu_oom_risk@foreign",
     Severity.MEDIUM,
     explained_by=("mem.gpu_oom", "mem.gpu_oom_late", "mem.gpu_oom_val", "mem.gpu_oom_dense"),
 )
-def gpu_oom_risk(log: TrainLog, *, min_share: float = 0.95) -> Verdict:
+def gpu_oom_risk(log: TrainLog | None, tables: Tables | None, *, min_share: float = 0.95) -> Verdict:
     """Peak memory is within a few percent of the card: one crowded batch more would not fit. min_share.
 
-    Reserved memory as the log prints it.
+    Reserved memory as the log prints it, or the card's own figures in telemetry (the context of CUDA is in there, too).
     """
+    table = tables.having("^gpu_mem_mib$", "^gpu_mem_total_mib$") if tables is not None else None
+    if table is not None and not _spills(tables, log):
+        used, total = table.numbers("^gpu_mem_mib$"), table.numbers("^gpu_mem_total_mib$")
+        shares = [u / t for u, t in zip(used, total, strict=True) if t > 0 and 0 <= u <= t]
+        if shares and max(shares) >= min_share:
+            most = max(u for u, t in zip(used, total, strict=True) if t > 0 and 0 <= u <= t)
+            return Hit(
+                values={"share": max(shares), "memory": most / 1024},
+                fixes=(Fix("headroom"), Fix("expandable")),
+                evidence=(Source(table.file),),
+            )
+    if log is None:
+        return Skip("gpu_unknown")
     memory = max((e.gpu_mem_g for e in (*log.epochs, *log.parts) if e.gpu_mem_g), default=0.0)
     if not log.gpu_mib or not memory:
         return Skip("gpu_unknown")

@@ -3,12 +3,23 @@
 import re
 from statistics import median
 
-from diag.model.evidence import Console, Peers
+from diag.model.evidence import Console, Peers, StepStats
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import DataYaml, Notes, Phases, Tables, TrainLog
 from diag.model.run import TrainArgs
+from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import memory_peak, noted, out_of_memory, ram_cache, sources, table_source, windows
+from diag.rules.facts import (
+    free_memory,
+    memory_peak,
+    noted,
+    out_of_memory,
+    ram_cache,
+    sources,
+    swap_in_use,
+    table_source,
+    windows,
+)  # fmt: skip
 
 _REMOTE_FS = re.compile(
     r"nfs\d?|cifs|smb\w*|9p|drvfs|gluster\w*|ceph|lustre|beegfs|afs|davfs|vboxsf|prl_fs|grpcfuse|osxfs|virtiofs"
@@ -18,21 +29,25 @@ _REMOTE_PATH = re.compile(r"/content/(?:drive|gdrive)/|^/mnt/[a-z]/|^\\\\\\\\|/g
 
 
 @rule("speed.storage_remote", Severity.HIGH)
-def storage_remote(
+def storage_remote(  # noqa: PLR0917 # six kinds of evidence
     log: TrainLog | None,
     notes: Notes | None,
     data: DataYaml | None,
     args: TrainArgs | None,
     tables: Tables | None,
+    steps: StepStats | None,
     *,
     slow_scan_s: float = 0.05,
     min_iowait: float = 20.0,
+    max_keeping_up: float = 0.1,
+    busy: float = 90.0,
 ) -> Verdict:
     """Files are read through a network or FUSE mount: each small file costs a round trip.
 
     yolov5#1145 and #6437: a mounted cloud drive scans labels at 1 to 2 s an image, a local disk hundreds a second.
     slow_scan_s: seconds per image in the label scan from which on it is slow; min_iowait: as percent of CPU time.
-    Either of them, or a data path on such a mount, is asked for.
+    Either of them, or a data path on such a mount, is asked for. A loader that keeps up is left in peace: the step
+    waits for data less than max_keeping_up of its time, or the GPU is busy percent of the time in the median.
     """
     if log is None and notes is None:
         return Skip("no_evidence", {"missing": "log, notes"})
@@ -48,6 +63,10 @@ def storage_remote(
     iowait = tables.series("iowait") if tables else ()
     slow = (scan or 0.0) >= slow_scan_s or (bool(iowait) and median(iowait) >= min_iowait)
     if not (under or (slow and (spelled or mounts))):
+        return None
+    util = tables.series("gpu_util") if tables else ()
+    keeps_up = steps.share(Stage.DATA_WAIT) <= max_keeping_up if steps else len(util) >= 10 and median(util) >= busy
+    if keeps_up and not slow:
         return None
     place, kind = under or next(iter(mounts.items()), (spelled, "path"))
     line = next((s for s in log.scans if s.s_per_image == scan), None) if log and scan else None
@@ -199,13 +218,16 @@ def ram_cache_swapping(
     args: TrainArgs | None,
     log: TrainLog | None,
     peers: Peers | None,
+    notes: Notes | None,
     *,
     min_swap_gb: float = 1.0,
     min_ram: float = 0.93,
+    min_moving: float = 100.0,
 ) -> Verdict:
     """The RAM cache lives in swap: random access to swapped pages is slower than decoding the images (yolov5#309).
 
-    min_swap_gb: in use in the median; min_ram: memory is at its limit.
+    min_swap_gb: in use in the median; min_ram: memory is at its limit. min_moving: KiB a second that vmstat sees come
+    back from swap; old pages that lie there and don't move cost nothing. Memory by free counts like a table's.
     """
     if not ram_cache(args, log):
         return None
@@ -214,8 +236,14 @@ def ram_cache_swapping(
         tables.series("ram_used.*gb|mem_used"),
         tables.series("ram_total|mem_total"),
     )
+    memory, moving = free_memory(notes), tables.series("^swap_in$")
+    if memory is not None and not used:
+        used, total = (memory[1] - memory[0],), (memory[1],)
+    swap = swap or tuple(s for s in (swap_in_use(notes),) if s)
     if not swap or not used:
         return Skip("no_column", {"column": "swap_used_gb, ram_used_gb"})
+    if moving and median(moving) < min_moving:
+        return None
     full = not total or median(used) / median(total) >= min_ram
     if median(swap) < min_swap_gb or not full:
         return None
@@ -228,7 +256,7 @@ def ram_cache_swapping(
     return Hit(
         values={"case": "compared" if ratio else None, "swap_gb": median(swap), "ratio": ratio},
         fixes=(Fix("disk", {"cache": "disk"}), Fix("off", {"cache": False})),
-        evidence=table_source(tables, "swap"),
+        evidence=table_source(tables, "swap") or noted(notes, "^Swap:", limit=1),
     )
 
 

@@ -9,14 +9,14 @@ from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import argued, gpu_name, noted, on_cpu, ram_cache, table_source
+from diag.rules.facts import argued, gpu_name, noted, on_cpu, ram_cache, sources, table_source
 
 _NO_TENSOR = ("GTX", "MX", "P100", "P40", "P4 ", "K80", "M60", "940", "750")
 
 
 @rule("speed.loader_single_core", Severity.CRITICAL)
 def loader_single_core(
-    tables: Tables,
+    tables: Tables | None,
     args: TrainArgs | None,
     notes: Notes | None,
     console: Console | None,
@@ -28,30 +28,48 @@ def loader_single_core(
     """All loader workers share one core: a library pinned the parent process, and children inherit its affinity.
 
     OpenMP (KMP_AFFINITY, GOMP_CPU_AFFINITY) and conda's numpy do it (pytorch#99625, yolov5#3319). max_cores:
-    busy in the median though there are min_workers workers or more; max_gpu: percent, as the GPU waits. A
+    busy in the median though there are min_workers workers or more; max_gpu: percent, as the GPU waits. By a list of
+    CPUs alone it is said only where that is known: the trainer of a busy GPU keeps one core busy, too. A
     process that waits for a disk keeps no core busy: that is not meant.
     """
+    if tables is None and notes is None:
+        return Skip("no_evidence", {"missing": "tables, notes"})
+    tables = tables or Tables()
     cores = tables.series("cores_busy|busy_cores|cores_used")
     one = noted(
         notes,
         r"(?:affinity|Cpus_allowed_list|taskset).{0,60}(?::|=|mask)\s*(?:\[?0\]?|0x1|1)\s*$|Cpus_allowed_list:\s*\d+\s*$|KMP_AFFINITY=(?!disabled|none)\S+|GOMP_CPU_AFFINITY=\S+",
     )
     workers = args.get("workers", 8) if args else 8
-    if not cores and not one:
+    alone = _one_cpu(tables)
+    if not cores and not one and not alone:
         return Skip("no_column", {"column": "cores_busy"})
     if on_cpu(args, None, console) or not isinstance(workers, int) or workers < min_workers:
         return None
     busy = median(cores) if cores else 1.0
     gpu, iowait = tables.series("gpu_util"), tables.series("iowait")
-    waits = not gpu or median(gpu) <= max_gpu
+    waits = median(gpu) <= max_gpu if gpu else not alone
     if not (0.7 <= busy <= max_cores and waits) or (iowait and median(iowait) > 15):
         return None
     return Hit(
         values={"cores": busy, "workers": workers},
         fixes=(Fix("affinity"), Fix("check")),
-        evidence=one or table_source(tables, "cores_busy|busy_cores|cores_used"),
+        evidence=one or alone or table_source(tables, "cores_busy|busy_cores|cores_used"),
         confidence=Confidence.HIGH if one else Confidence.MEDIUM,
     )
+
+
+def _one_cpu(tables: Tables) -> tuple[Source, ...]:
+    """A table with a row for each CPU (mpstat -P ALL) in which one is busy and all others, four or more, idle."""
+    table = tables.having("^cpus?$", r"idle") if tables else None
+    if table is None:
+        return ()
+    idle: dict[str, list[float]] = {}
+    for cpu, value in zip(table.texts(table.find("^cpus?$")), table.numbers("idle"), strict=True):
+        if cpu.isdigit() and 0 <= value <= 100:
+            idle.setdefault(cpu, []).append(value)
+    means = sorted(median(v) for v in idle.values())
+    return (Source(table.file),) if len(means) > 4 and means[0] <= 15 and means[1] >= 90 else ()
 
 
 @rule("speed.ddp_no_scaling", Severity.HIGH, explained_by=("env.nccl_hang_p2p",))
@@ -104,19 +122,24 @@ def _speed(run: Evidence) -> float | None:
     Severity.MEDIUM,
     explained_by=("speed.thermal_throttle", "hw.thermal_throttle", "mem.ram_growth", "speed.ram_cache_swapping"),
 )
-def throughput_drop(log: TrainLog, *, min_epochs: int = 8, min_rise: float = 0.3) -> Verdict:
+def throughput_drop(
+    log: TrainLog, *, min_epochs: int = 8, min_rise: float = 0.3, few_epochs: int = 5, few_rise: float = 1.0
+) -> Verdict:
     """The time of an epoch rose during the run with no change of work.
 
-    min_rise: of the median of the last quarter over the first, the first epoch (start-up) left out, and nearly
-    every later epoch is slower than the early median. A step at close_mosaic makes epochs faster, not slower. The
+    min_rise: of the median of the last quarter over the first, the first epoch (start-up) left out, and nearly every
+    later epoch is slower than the early median. few_epochs, few_rise: from five epochs on it is said of a time that
+    doubled (yolov5#12083: three times as long from the fourth epoch on).
+    A step at close_mosaic makes epochs faster, not slower. The
     limit is a proposal. Reported in ultralytics#4276.
     """
     times = [e.train_s for e in log.epochs[1:] if e.train_s]
-    if len(times) < min_epochs:
-        return Skip("too_few_epochs", {"have": len(times), "need": min_epochs})
+    if len(times) < few_epochs:
+        return Skip("too_few_epochs", {"have": len(times), "need": few_epochs})
     early = median(times[: max(2, len(times) // 4)])
     late = median(times[-max(2, len(times) // 4) :])
-    if early < 5 or late < early * (1 + min_rise):
+    enough = min_rise if len(times) >= min_epochs else few_rise
+    if early < 5 or late < early * (1 + enough):
         return None
     return Hit(
         values={"early_s": early, "late_s": late, "rise": late / early - 1, "factor": late / early},
@@ -205,17 +228,32 @@ def enable_cache(
 
 @rule("speed.amp_off", Severity.MEDIUM, explained_by=("num.amp_gpu_arch",))
 def amp_off(
-    args: TrainArgs, log: TrainLog | None, notes: Notes | None, baseline: Baseline | None, console: Console | None
+    args: TrainArgs | None,
+    log: TrainLog | None,
+    notes: Notes | None,
+    baseline: Baseline | None,
+    console: Console | None,
 ) -> Verdict:
-    """Mixed precision is off on a GPU that gains from it: one with tensor cores. GTX 16xx are told to switch it off."""
+    """Mixed precision is off on a GPU that gains from it: one with tensor cores. GTX 16xx are told to switch it off.
+
+    Switched off by an argument, or by Ultralytics' own check of it, which a card of the kind should pass.
+    """
+    if args is None and console is None:
+        return Skip("no_evidence", {"missing": "args, console"})
     name = gpu_name(log, notes, baseline)
-    if args.get("amp", True) is not False or on_cpu(args, baseline, console) is True:
+    failed = sources(console, ("amp_failed",), limit=1)
+    off = args is not None and args.get("amp", True) is False
+    if not (off or failed) or on_cpu(args, baseline, console) is True:
         return None
     if not name:
         return Skip("gpu_unknown")
     if any(word in name.upper() for word in _NO_TENSOR):
         return None
-    return Hit(values={"gpu": name}, fixes=(Fix("amp", {"amp": True}),), evidence=argued(args, "amp"))
+    return Hit(
+        values={"case": None if off else "check", "gpu": name},
+        fixes=(Fix("amp", {"amp": True}),) if off else (Fix("check"),),
+        evidence=failed or argued(args, "amp"),
+    )
 
 
 @rule(

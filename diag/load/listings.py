@@ -1,0 +1,101 @@
+"""Tables that other programs print as text: nvidia-smi dmon, vmstat, iostat -x, mpstat, sar -u, top; and markdown."""
+
+import re
+from collections.abc import Iterable
+
+from diag.load.tables import made_table
+from diag.model.foreign import Table
+
+_MAX_LINES = 20_000
+_DMON = {"mem": "mem_util", "sm": "sm_util", "fb": "fb_used", "rxpci": "pcie_rx", "txpci": "pcie_tx", "idx": "gpu"}
+_CPU = {"wa": "iowait [%]", "%iowait": "iowait [%]", "r": "procs_running", "b": "procs_blocked",
+        "swpd": "swap_used [kib]", "si": "swap_in", "so": "swap_out",
+        "bi": "blocks_in", "%util": "disk_util [%]", "r_await": "read_await_ms",
+        "rkb/s": "disk_read [kb/s]", "r/s": "reads_per_s", "device": "device", "device:": "device",
+        "%cpu": "cpu_util [%]", "%usr": "user [%]", "us": "user [%]", "id": "idle [%]",
+        "%idle": "idle [%]"}  # fmt: skip
+_HEADS = (
+    re.compile(r"^\s*r\s+b\s+swpd\b.*\bwa\b"),
+    re.compile(r"^\s*Device:?\s+.*%util\s*$"),
+    re.compile(r"^\s*(?:\d\d:\d\d:\d\d(?: [AP]M)?\s+)?CPU\s+.*%(?:iowait|idle)\b"),
+)
+
+
+def listing_tables(texts: Iterable[tuple[str, str]]) -> tuple[Table, ...]:
+    """The tables in texts given as (file name, content); a header that comes again goes on with its table."""
+    made: list[Table] = []
+    for file, text in texts:
+        lines = text.splitlines()[:_MAX_LINES]
+        if "NVIDIA-SMI" not in text:  # its boxes look like a grid, and their cells hold three things each
+            made += _piped(file, lines)
+        table = _dmon(file, lines) or _columns(file, lines) or _top(file, lines)
+        if table is not None:
+            made.append(table)
+    return tuple(made)
+
+
+_RULE = re.compile(r"\s*[|+]?[\s:|+=-]*[-=]{2,}[\s:|+=-]*")
+
+
+def _piped(file: str, lines: list[str]) -> list[Table]:
+    """Markdown tables, and the grids of tabulate and pandas: a head, a line of dashes, rows with as many cells."""
+    made = []
+    for i in range(1, len(lines) - 1):
+        if "|" not in lines[i - 1] or not _RULE.fullmatch(lines[i]) or not ("|" in lines[i] or "+" in lines[i]):
+            continue
+        head = _cells(lines[i - 1])
+        rows = []
+        for line in lines[i + 1 :]:
+            if _RULE.fullmatch(line):
+                continue
+            cells = _cells(line)
+            if "|" not in line or len(cells) != len(head):
+                break
+            rows.append(cells)
+        if len(head) > 1 and rows and all(re.search(r"[A-Za-z]", c) for c in head):
+            made.append(made_table(file, head, rows))
+    return made[:20]
+
+
+def _cells(line: str) -> list[str]:
+    return [c.strip().strip("`*") for c in line.strip().strip("|").split("|")]
+
+
+def _dmon(file: str, lines: list[str]) -> Table | None:
+    """`# gpu pwr gtemp ... sm mem ...` with a second line of units."""
+    names: list[str] = []
+    rows: list[list[str]] = []
+    for line in lines:
+        cells = line.lstrip("# ").split()
+        if re.match(r"\s*#\s*(?:Date|gpu)\b", line):
+            if not names:
+                names = [_DMON.get(c.lower(), c.lower()) for c in cells]
+        elif re.match(r"\s*#\s*(?:YYYYMMDD|Idx)\b", line):
+            if len(cells) == len(names) and not any("[" in n for n in names):
+                names = [n if u in {"Idx", "-"} else f"{n} [{u}]" for n, u in zip(names, cells, strict=True)]
+        elif names and len(cells) == len(names) and line.strip()[:1].isdigit():
+            rows.append([c if c != "-" else "" for c in cells])
+    return made_table(file, names, rows) if rows else None
+
+
+def _top(file: str, lines: list[str]) -> Table | None:
+    """The `%Cpu(s):` line of each screen of top."""
+    rows = [re.findall(r"([\d.]+)[ %]*(us|id|wa)\b", line) for line in lines if re.match(r"\s*%?Cpu\(s\)", line)]
+    cells = [[next((v for v, name in row if name == n), "") for n in ("us", "id", "wa")] for row in rows]
+    return made_table(file, ["user [%]", "idle [%]", "iowait [%]"], cells) if cells else None
+
+
+def _columns(file: str, lines: list[str]) -> Table | None:
+    head: list[str] = []
+    rows: list[list[str]] = []
+    for line in lines:
+        if any(pattern.match(line) for pattern in _HEADS):
+            cells = line.split()
+            if not head:
+                head = cells
+            continue
+        cells = line.split()
+        if head and len(cells) == len(head) and sum(bool(re.fullmatch(r"\d+(?:[.,]\d+)?", c)) for c in cells) > 2:
+            rows.append([c.replace(",", ".") for c in cells])
+    names = [_CPU.get(c.lower(), c) for c in head]
+    return made_table(file, names, rows) if rows else None
