@@ -71,7 +71,7 @@ def torch_cpu(
     if chose_cpu(args, run):
         return None
     if run is not None and run.exit_cause.kind == "check_failed":
-        return None  # nothing was trained; env.torch_cpu@told says what the check found
+        return None  # nothing was trained; env.torch_cpu@check says what the check found
     said = sources(console, ("no_cuda",))
     software = baseline.software if baseline else None
     cpu_build = bool(software and software.torch and not software.torch_cuda) or bool(

@@ -77,7 +77,7 @@ def _told(id: str, severity: Severity, *, explained_by: tuple[str, ...] = ()) ->
         )  # fmt: skip
 
     told.__doc__ = _DOC.format(id=id) if id not in _NAMELESS else _NAMELESS[id]
-    name = id if id in _OWN else f"{id}@told"
+    name = id if id in _OWN else f"{id}@check"
     return rule(name, severity, explained_by=explained_by)(told)
 
 
@@ -90,7 +90,7 @@ _NAMELESS = {
     "env.check_failed": "`diag check` failed before the run, in a check that no finding of its own stands for.",
     "env.check_warned": "`diag check` warned before the run, in a check that no finding of its own stands for.",
 }
-_OWN = {*_NAMELESS, "hw.gpu_wrong_result"}
+_OWN = set(_NAMELESS)
 """Findings that only a check knows."""
 
 
