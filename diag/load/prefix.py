@@ -1,0 +1,109 @@
+"""Prefixes that collectors, launchers and pasting put before every line: found on the head of a text, then taken off.
+
+Docker Compose, kubectl, syslog, journald, GitHub Actions, Slurm, torchrun, MPI, Ray, Python's logging, loguru,
+moreutils' ts, grep, cat -n, quotes of mails and issues.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+_SAMPLE = 400
+_ROUNDS = 4
+_DAY = r"\d{4}[-/]\d\d[-/]\d\d"
+_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d"
+_LEVEL = r"(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)"
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """`least` lines must be there and `share` of them must have it; `same`: group 1 is one word in all of them."""
+
+    pattern: re.Pattern[str]
+    share: float = 0.9
+    least: int = 1
+    check: Callable[[list[str]], bool] | None = None
+    """Asked about group 1 of all sampled lines that match."""
+
+
+def _one_word(words: list[str]) -> bool:
+    """One name throughout; a short sample needs one that ends in a number, as Compose makes them."""
+    return len(set(words)) == 1 and (len(words) >= 3 or re.search(r"[-_]\d+$", words[0]) is not None)
+
+
+def _one_file(words: list[str]) -> bool:
+    return len(set(words)) == 1
+
+
+def _counted(words: list[str]) -> bool:
+    """Line numbers, which go up (`grep -n`, `cat -n`), or ranks of a launcher: one, or few that come again and again."""
+    numbers = [int(w) for w in words]
+    rising = all(0 < b - a <= 50 for a, b in zip(numbers, numbers[1:], strict=False))
+    distinct = len(set(numbers))
+    return rising or (max(numbers) < 1024 and distinct <= max(1, len(numbers) // 4))
+
+
+def _made(pattern: str, **how: object) -> Prefix:
+    return Prefix(re.compile(pattern), **how)  # type: ignore[arg-type]
+
+
+PREFIXES: tuple[Prefix, ...] = (
+    _made(r"([\w.-]{1,60})\s{0,30}\| ?(?!.*\|\s*$)", check=_one_word),
+    _made(r"\[pod/[^\]]{1,200}\] ?", share=0.3),
+    _made(rf"<\d{{1,3}}>1 {_DAY}T{_CLOCK} \S+ \S+ \S+ \S+ (?:-|\[.{{0,200}}?\]) ?", share=0.3),
+    _made(rf"(?:<\d{{1,3}}>)?{_MONTH} \d\d:\d\d:\d\d \S{{1,64}} (?!kernel)[\w./@-]{{1,64}}(?:\[\d+\])?: ?", share=0.3),
+    _made(rf"{_DAY}T{_CLOCK} \S{{1,64}} (?!kernel)[\w./@-]{{1,64}}\[\d+\]: ?", share=0.3),
+    _made(rf"\[?{_DAY}[T ]{_CLOCK}\]?\s*[-|]?\s*\[?{_LEVEL}\]?\s*(?:[-|:]\s*)(?:[\w.<>]+:[\w.<>]+:\d+ - )?", share=0.3),
+    _made(rf"\[?{_DAY}[T ]{_CLOCK}\]?\s*-\s*[\w.]{{1,60}}\s*-\s*{_LEVEL}\s*-\s?", share=0.3),
+    _made(rf"\[?{_DAY}[T ]{_CLOCK}\]?(?: |$)", share=0.8),
+    _made(rf"{_MONTH} \d\d:\d\d:\d\d(?: |$)", share=0.8),
+    _made(r"\[\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\](?: |$)", share=0.9, least=2),
+    _made(r"\[(?:rank|default)\d{1,4}\]:? ?", share=0.3),
+    _made(r"\[\d{1,4},\d{1,5}\]<std(?:out|err|diag)>: ?", share=0.3),
+    _made(r"\([\w.:-]{1,80} (?:pid=\d+|ip=)[^)\n]{0,80}\) ?", share=0.3),
+    _made(rf"{_LEVEL}:[\w.]{{1,60}}:", least=3),
+    _made(r"((?:[A-Za-z]:)?[\w./\\ -]{1,200}\.\w{1,5})[:-](?:\d+[:-])?(?=.?)", least=3, check=_one_file),
+    _made(r" {0,6}(\d{1,7})(?:[:|)]|\.(?= |$)|\t) ?", least=4, check=_counted),
+    _made(r"(?:>(?!>>) ?){1,4}", least=1),
+    _made(r"\+(?![-=+]{3})", least=3),
+    _made(r"#(?!\s*#) ?", least=3),
+)  # fmt: skip
+
+
+def find_prefix(lines: Iterable[str]) -> Prefix | None:
+    """The prefix of these lines; None where they have none."""
+    sample = [line for line in lines if line.strip()][:_SAMPLE]
+    if not sample:
+        return None
+    for prefix in PREFIXES:
+        if len(sample) < prefix.least:
+            continue
+        found = [m for line in sample if (m := prefix.pattern.match(line[:400]))]
+        if len(found) < max(prefix.least, prefix.share * len(sample)):
+            continue
+        if any(m.end() == 0 for m in found) or (prefix.check and not prefix.check([m[1] for m in found])):
+            continue
+        return prefix
+    return None
+
+
+def prefixes_of(lines: Iterable[str]) -> tuple[Prefix, ...]:
+    """The prefixes of these lines from the outside in: `train-1  | 2024-05-01T12:00:00Z text` has two."""
+    rest = list(lines)[: 2 * _SAMPLE]
+    made: list[Prefix] = []
+    while len(made) < _ROUNDS and (prefix := find_prefix(rest)):
+        made.append(prefix)
+        rest = [prefix.pattern.sub("", line, count=1) if prefix.pattern.match(line) else line for line in rest]
+    return tuple(made)
+
+
+def stripped(lines: Iterable[str], prefixes: tuple[Prefix, ...]) -> Iterator[str]:
+    """The lines without these prefixes; one that has none stays as it is."""
+    matches = tuple(p.pattern.match for p in prefixes)
+    for line in lines:
+        rest = line
+        for match in matches:
+            if found := match(rest):
+                rest = rest[found.end() :]
+        yield rest

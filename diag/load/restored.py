@@ -1,0 +1,272 @@
+"""What was pasted, copied, exported or renamed, as the files it was.
+
+Every file is looked at once. Where nothing is wrapped, the folder is read in its place and nothing is copied; else the
+files are written plain into a folder of their own, and evidence names them as the user knows them.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from diag.load.dialect import canonical
+from diag.load.exports import merged, records
+from diag.load.parts import Part, split
+from diag.load.plain import decode, plain
+from diag.load.sniff import Kind, kind_of
+
+MAX_WHOLE = 16 * 1024 * 1024
+"""A larger text is no paste: only prefixes are taken off it, line by line."""
+MAX_FILES = 2000
+_MAX_DEPTH = 6
+_ROUNDS = 3
+_TEXTS = {".log", ".out", ".err", ".txt", ".md", ".markdown", ".rst", ".json", ".jsonl", ".ipynb", ".cast", ".html", ".htm", ".csv", ".tsv", ".yaml", ".yml", ".typescript", ".diff", ".patch", ""}  # fmt: skip
+_TABLES = {".csv", ".tsv"}
+_YAMLS = {".yaml", ".yml"}
+_PLAIN = {".log", ".out", ".err", ".txt", ".md", ".json", ".jsonl", "", *_TABLES, *_YAMLS}
+_PICTURES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".heic", ".tif", ".tiff", ".pdf", ".docx", ".doc", ".xlsx"}
+_SHOTS = re.compile(r"screen|shot|snap|capture|bildschirm|截图|截屏|微信图片|img_\d|wechat|error|log|console", re.I)
+_OURS = ("run.json", "trace", "MANIFEST.json")
+_ARGUMENTS = {"args": "args.yaml", "opt": "opt.yaml", "hyp": "hyp.yaml"}
+_KNOWN_ARGS = {"args.yaml", "opt.yaml", "hyp.yaml", "hyp.txt", "args.txt", "opt.txt", "cmd.txt", "command.txt"}
+
+
+@dataclass
+class Restored:
+    """The file or folder to read, what its files are called, and what of it could not be read."""
+
+    path: Path
+    names: dict[Path, str] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether something was written anew."""
+        return bool(self.names)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A plain file: where it goes, and what it is called."""
+
+    name: str
+    shown: str
+    text: str
+
+
+@contextlib.contextmanager
+def restored(source: Path) -> Iterator[Restored]:
+    """The files of a folder (or the one file) in a form that the loaders know."""
+    if source.is_dir() and any((source / name).exists() for name in _OURS):
+        yield Restored(source)
+        return
+    base = source if source.is_dir() else source.parent
+    files = _files(source)
+    made: dict[Path, list[_Made]] = {}
+    for path in files:
+        with contextlib.suppress(OSError, RecursionError):
+            if (found := _restore(path, path.relative_to(base).as_posix())) is not None:
+                made[path] = found
+    _merge(files, made, base)
+    skipped = tuple(f"{p.relative_to(base).as_posix()}: a picture; copy the text instead" for p in _pictures(source))
+    if not made:
+        yield Restored(source, skipped=skipped)
+        return
+    with tempfile.TemporaryDirectory(prefix="diag-") as folder:
+        target = Path(folder).resolve() / "in"
+        target.mkdir()
+        names = _stage(source, base, target, made)
+        yield Restored(_root(source, base, target, made), names, skipped)
+
+
+def _root(source: Path, base: Path, target: Path, made: dict[Path, list[_Made]]) -> Path:
+    """The folder; of a single file that stayed one file, that file."""
+    if source != base and len(made.get(source, ())) == 1:
+        return target / made[source][0].name
+    return target
+
+
+def _files(source: Path) -> list[Path]:
+    """Regular files that may be texts; label files are what they are."""
+    if not source.is_dir():
+        return [source]
+    found: list[Path] = []
+
+    def walk(folder: Path, depth: int) -> None:
+        for path in sorted(folder.iterdir()):
+            if path.is_symlink() or path.name.startswith(".") or len(found) >= MAX_FILES:
+                continue
+            if path.is_dir():
+                if depth < _MAX_DEPTH and not path.name.lower().startswith(("label", "images", "weights", "trace")):
+                    walk(path, depth + 1)
+            elif path.is_file() and path.suffix.lower() in _TEXTS:
+                found.append(path)
+
+    with contextlib.suppress(OSError):
+        walk(source, 0)
+    return found
+
+
+def _pictures(source: Path) -> list[Path]:
+    """Screenshots: pictures that lie beside logs. The plots of a training and photos are none."""
+    if not source.is_dir():
+        return []
+    with contextlib.suppress(OSError):
+        found = sorted(p for p in source.iterdir() if p.suffix.lower() in _PICTURES and p.is_file())
+        return [p for p in found if _SHOTS.search(p.stem)][:10]
+    return []
+
+
+def _restore(path: Path, shown: str) -> list[_Made] | None:
+    """The plain files of a file; None when it is plain already."""
+    size = path.stat().st_size
+    if size > MAX_WHOLE or not size:
+        return None
+    data = path.read_bytes()
+    text = decode(data)
+    if text is None:
+        return None
+    parts = _parts(text, path.suffix.lower())
+    if parts is None:
+        made = _one(Part("", text), shown, shown)
+        same = data.startswith((b"\xff\xfe", b"\xfe\xff")) or data.decode("utf-8-sig", "replace") == text
+        return [made] if not same or made.text != text or made.name != shown else None
+    results: list[_Made] = []
+    for part in parts:
+        inner = re.sub(r"[:*?\"<>|\0]+", "_", part.name.replace("\\", "/").rpartition("/")[2])[-80:]
+        place = PurePosixPath(shown).with_name(inner) if inner else PurePosixPath(shown).with_suffix(".txt")
+        made = _one(part, place.as_posix(), shown, inner=True)
+        if made.text.strip():
+            results.append(made)
+    return results
+
+
+def _parts(text: str, suffix: str) -> list[Part] | None:
+    """The parts of a document, in several layers; None for a plain text."""
+    if suffix in _TABLES | _YAMLS and kind_of(text) != "text":
+        return None
+    current: list[Part] | None = None
+    for _ in range(_ROUNDS):
+        made: list[Part] = []
+        again = False
+        for part in current or [Part("", text)]:
+            flat = plain(part.text, unfold=False) if not part.prose else part.text
+            inner = split(flat) if not part.prose and kind_of(flat) == "text" else None
+            again = again or inner is not None
+            made += [Part(p.name or part.name, p.text, p.line + part.line, p.prose) for p in inner] if inner else [part]
+        if not again:
+            break
+        current = made
+    return current
+
+
+def _one(part: Part, name: str, shown: str, *, inner: bool = False) -> _Made:
+    """One text in plain form under a name that says what it is; `inner`: of a document."""
+    text, path = part.text, PurePosixPath(name)
+    kind = kind_of(text)
+    if text.lstrip()[:1] in {"[", "{"} and (rows := records(text)) is not None:
+        text, kind = rows, kind_of(rows)
+    if kind == "text":
+        text = plain(text)
+        kind = kind_of(text)
+    if kind in {"results", "table"}:
+        text = canonical(text) or text
+    elif kind == "text" and part.line:
+        text = "\n" * part.line + text  # lines keep their numbers
+    path = _called(path, kind, named=bool(part.name) or not inner)
+    own = inner and (part.name or kind != "text")
+    return _Made(path.as_posix(), f"{shown}/{path.name}" if own else shown, text)
+
+
+def _called(path: PurePosixPath, kind: Kind, *, named: bool) -> PurePosixPath:
+    """The path with the name or suffix by which the loaders know this kind."""
+    suffix = path.suffix.lower()
+    if kind in {"results", "table"}:
+        return path if suffix in _TABLES else path.with_name(f"{path.stem if named else kind}.csv")
+    if kind in _ARGUMENTS:
+        return path if path.name.lower() in _KNOWN_ARGS else path.with_name(_ARGUMENTS[kind])
+    if kind == "data":
+        return path if suffix in _YAMLS else path.with_name(f"{path.stem if named else 'data'}.yaml")
+    return path if suffix in _PLAIN else path.with_name(f"{path.name}.txt")
+
+
+def _merge(files: list[Path], made: dict[Path, list[_Made]], base: Path) -> None:
+    """Charts that were exported one by one become one results.csv of their folder."""
+    folders: dict[Path, dict[Path, str]] = {}
+    for path in files:
+        if path.suffix.lower() in _TABLES and path.stat().st_size < MAX_WHOLE:
+            folders.setdefault(path.parent, {})[path] = ""
+    for folder, paths in folders.items():
+        texts = {p: made[p][0].text if p in made else decode(p.read_bytes()) or "" for p in paths}
+        if any(kind_of(t) == "results" and "," in t.split("\n", 1)[0] and _has_epochs(t) for t in texts.values()):
+            continue
+        result = merged({p.name: t for p, t in texts.items()})
+        if result is None:
+            continue
+        text, used = result
+        first = True
+        for path in [p for p in paths if p.name in used]:
+            name = (folder.relative_to(base) / "results.csv").as_posix()
+            shown = path.relative_to(base).as_posix()
+            made[path] = [_Made(name, shown if len(used) == 1 else "results.csv", text)] if first else []
+            first = False
+
+
+def _has_epochs(text: str) -> bool:
+    head = text.split("\n", 1)[0].split(",")
+    return any(c.strip().strip('"') == "epoch" for c in head)
+
+
+def _stage(source: Path, base: Path, target: Path, made: dict[Path, list[_Made]]) -> dict[Path, str]:
+    """Write all files of the source, plain ones as they are, and say what they are called."""
+    names: dict[Path, str] = {}
+    rest = [source] if source != base else list(_all(base))
+    for path in rest:
+        if path not in made:
+            place = target / path.relative_to(base)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(OSError):
+                _put(path, place)
+    if source != base and (args := base / "args.yaml").is_file():
+        with contextlib.suppress(OSError):
+            _put(args, target / "args.yaml")
+    for parts in made.values():
+        for part in parts:
+            place = _free(target / part.name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(part.text, encoding="utf-8", errors="replace", newline="")
+            names[place] = part.shown
+    return names
+
+
+def _all(base: Path) -> Iterator[Path]:
+    for folder, inner, files in os.walk(base):
+        inner[:] = sorted(d for d in inner if not (Path(folder) / d).is_symlink())
+        for name in sorted(files):
+            path = Path(folder) / name
+            if path.suffix.lower() in {*_TEXTS, ".ini", ".cfg", ".conf"}:
+                yield path
+
+
+def _put(path: Path, place: Path) -> None:
+    if path.is_symlink():
+        place.symlink_to(path.resolve())  # the loaders say what they do not follow
+        return
+    try:
+        os.link(path, place)
+    except OSError:
+        shutil.copyfile(path, place)
+
+
+def _free(place: Path) -> Path:
+    """A name that no other part has."""
+    number = 2
+    made = place
+    while made.exists():
+        made = place.with_name(f"{place.stem} ({number}){place.suffix}")
+        number += 1
+    return made

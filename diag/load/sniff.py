@@ -1,0 +1,56 @@
+"""What a text is, by what stands in it: names of pasted and downloaded files say nothing."""
+
+import re
+from typing import Literal
+
+from diag.codec import parse_yaml
+from diag.errors import InputError
+from diag.load.dialect import grid
+
+Kind = Literal["results", "table", "args", "opt", "hyp", "data", "text"]
+
+ARGUMENTS = frozenset(
+    "epochs batch batch_size imgsz img_size patience lr0 lrf momentum weight_decay warmup_epochs optimizer hsv_h hsv_s"
+    " mosaic mixup close_mosaic workers amp cos_lr box cls dfl device save_period close_mosaic rect cache seed"
+    " deterministic single_cls image_weights multi_scale label_smoothing fliplr flipud degrees translate scale"
+    " warmup_bias_lr warmup_momentum nbs freeze pretrained weights hyp".split()
+)
+"""Names of training arguments of Ultralytics and YOLOv5 that hardly anything else has."""
+_KEY = re.compile(r"^\s{0,8}['\"]?([A-Za-z_]\w{0,40})['\"]?\s*:(?:\s|$)")
+_MAX = 1 << 18
+_LEAST = 4
+
+
+def kind_of(text: str) -> Kind:
+    """The kind of a text; `text` for logs, captures and whatever else."""
+    head = text[:_MAX]
+    if (keys := _yaml_keys(head)) is not None:
+        known = keys & ARGUMENTS
+        if {"train", "val"} <= keys and keys & {"names", "nc"}:
+            return "data"
+        if len(known) >= _LEAST and len(known) >= 0.3 * len(keys):
+            if "epochs" not in keys:
+                return "hyp" if "lr0" in keys and len(known) >= 2 * _LEAST else "text"
+            return "opt" if keys & {"batch_size", "img_size"} else "args"
+        return "text"
+    if (table := grid(head)) is not None:
+        names = [c.strip() for c in table[0]]
+        results = sum(c.startswith(("train/", "val/", "metrics/")) for c in names) >= 2
+        return "results" if results else "table"
+    return "text"
+
+
+def _yaml_keys(text: str) -> set[str] | None:
+    """The keys of a YAML mapping or of a JSON object; None where most lines are something else."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if text.lstrip()[:1] == "{":
+        try:
+            made = parse_yaml(text, "text")
+        except (InputError, RecursionError):
+            return None
+        return {str(k) for k in made} if isinstance(made, dict) else None
+    if not lines or any(len(line) > 4000 for line in lines[:200]):
+        return None
+    found = [m[1] for line in lines if (m := _KEY.match(line))]
+    items = sum(line.lstrip().startswith(("- ", "]", "[", "---")) or re.match(r"\s+\d+: ", line) is not None for line in lines)
+    return set(found) if len(found) >= 2 and len(found) + items >= 0.9 * len(lines) else None
