@@ -91,18 +91,24 @@ def _without_margin(lines: list[str]) -> list[str]:
     return [line.removeprefix(common) for line in lines]
 
 
+def _shape(line: str) -> str:
+    """How a line begins, whatever its numbers are."""
+    return re.sub(r"\d+", "0", line[:16])[:6]
+
+
 def unfolded(lines: list[str]) -> list[str]:
     """Lines joined again that a terminal of a usual width broke, in the middle of words.
 
-    A log whose bars are exactly as wide as a terminal breaks no word: a fold is one only when blanks stand on neither
-    side of most breaks.
+    A log whose lines happen to be as wide as a terminal is left alone: at a fold, blanks stand on neither side of most
+    breaks, and what follows does not begin like the line before, as the rows of one kind do.
     """
     width = max(map(len, lines), default=0)
     if width not in _WIDTHS:
         return lines
     full = [i for i, line in enumerate(lines[:-1]) if len(line) == width and lines[i + 1].strip()]
     within = [i for i in full if not lines[i].endswith(" ") and not lines[i + 1].startswith(" ")]
-    if len(within) < _MIN_FOLDS or len(within) < 0.4 * len(full):
+    alike = [i for i in within if _shape(lines[i]) == _shape(lines[i + 1])]
+    if len(within) < _MIN_FOLDS or len(within) < 0.4 * len(full) or len(alike) > 0.3 * len(within):
         return lines
     made: list[str] = []
     blanks = 0

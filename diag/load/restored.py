@@ -17,7 +17,7 @@ from diag.load.dialect import canonical
 from diag.load.exports import merged, records
 from diag.load.parts import Part, split
 from diag.load.plain import decode, plain
-from diag.load.sniff import Kind, kind_of
+from diag.load.sniff import Kind, is_screenshot, kind_of
 
 MAX_WHOLE = 16 * 1024 * 1024
 """A larger text is no paste: only prefixes are taken off it, line by line."""
@@ -28,8 +28,6 @@ _TEXTS = {".log", ".out", ".err", ".txt", ".md", ".markdown", ".rst", ".json", "
 _TABLES = {".csv", ".tsv"}
 _YAMLS = {".yaml", ".yml"}
 _PLAIN = {".log", ".out", ".err", ".txt", ".md", ".json", ".jsonl", "", *_TABLES, *_YAMLS}
-_PICTURES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".heic", ".tif", ".tiff", ".pdf", ".docx", ".doc", ".xlsx"}
-_SHOTS = re.compile(r"screen|shot|snap|capture|bildschirm|截图|截屏|微信图片|img_\d|wechat|error|log|console", re.I)
 _OURS = ("run.json", "trace", "MANIFEST.json")
 _ARGUMENTS = {"args": "args.yaml", "opt": "opt.yaml", "hyp": "hyp.yaml"}
 _KNOWN_ARGS = {"args.yaml", "opt.yaml", "hyp.yaml", "hyp.txt", "args.txt", "opt.txt", "cmd.txt", "command.txt"}
@@ -116,8 +114,7 @@ def _pictures(source: Path) -> list[Path]:
     if not source.is_dir():
         return []
     with contextlib.suppress(OSError):
-        found = sorted(p for p in source.iterdir() if p.suffix.lower() in _PICTURES and p.is_file())
-        return [p for p in found if _SHOTS.search(p.stem)][:10]
+        return sorted(p for p in source.iterdir() if is_screenshot(p) and p.is_file())[:10]
     return []
 
 

@@ -10,6 +10,8 @@ from diag.model.run import Epoch, Epochs
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
 _MAX_ROWS = 1_000_000
+_LATER = ("(M)", "(P)", "top5")
+"""Boxes before masks and keypoints, top-1 before top-5: what is asked for first must not hang on the order of a file."""
 
 
 def read_results(path: Path, *, name: str = "results.csv") -> Epochs:
@@ -37,13 +39,14 @@ def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
     columns = tuple(cell.strip().lstrip("\ufeff") for cell in table[0])
     if not any(c.startswith(("train/", "val/", "metrics/")) for c in columns):
         return None
+    order = sorted(range(len(columns)), key=lambda i: columns[i].endswith(_LATER))
     rows: list[Epoch] = []
     dropped = 0
     for number, cells in enumerate(table[1 : _MAX_ROWS + 1], 1):
         if tuple(c.strip() for c in cells) == columns:
             dropped += 1  # a header in the middle: another run was appended
             continue
-        values = {column: _cell(cell) for column, cell in zip(columns, cells, strict=False)}
+        values = {columns[i]: _cell(cells[i]) for i in order if i < len(cells)}
         if len(cells) != len(columns) or (
             all(math.isnan(v) for v in values.values()) and "nan" not in str(cells).lower()
         ):
@@ -53,7 +56,7 @@ def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
         if not math.isfinite(epoch):
             epoch = rows[-1].epoch + 1 if rows else 1.0
         rows.append(Epoch(number, epoch, values))
-    return Epochs(tuple(rows), columns, dropped, name)
+    return Epochs(tuple(rows), tuple(columns[i] for i in order), dropped, name)
 
 
 def _cell(cell: str) -> float:

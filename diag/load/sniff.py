@@ -1,6 +1,7 @@
 """What a text is, by what stands in it: names of pasted and downloaded files say nothing."""
 
 import re
+from pathlib import PurePath
 from typing import Literal
 
 from diag.codec import parse_yaml
@@ -19,6 +20,20 @@ ARGUMENTS = frozenset(
 _KEY = re.compile(r"^\s{0,8}['\"]?([A-Za-z_]\w{0,40})['\"]?\s*:(?:\s|$)")
 _MAX = 1 << 18
 _LEAST = 4
+
+
+_PICTURES = {
+    ".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".heic", ".tif", ".tiff", ".pdf", ".docx", ".doc", ".xlsx",
+}  # fmt: skip
+_SHOTS = re.compile(
+    r"screen|shot|snap|capture|bildschirm|captura|\u622a\u56fe|\u622a\u5c4f|\u5fae\u4fe1|img_\d|^image(?:\W|\d|$)|paste|error|log|console",
+    re.I,
+)
+
+
+def is_screenshot(path: PurePath) -> bool:
+    """A picture of a text, by its name; the plots of a training are named otherwise."""
+    return path.suffix.lower() in _PICTURES and _SHOTS.search(path.stem) is not None
 
 
 def kind_of(text: str) -> Kind:

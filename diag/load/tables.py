@@ -5,6 +5,7 @@ import math
 import re
 from pathlib import Path
 
+from diag.load.columns import vocabulary
 from diag.load.read import UnreadableError, bounded, read_text
 from diag.model.evidence import Ledger, StepStats
 from diag.model.foreign import Phase, Phases, Table, Tables
@@ -67,10 +68,11 @@ def parse_table(text: str, *, name: str) -> Table | None:
         return None
     if len(cells) < 2 or not 1 < len(cells[0]) <= _MAX_COLUMNS:
         return None
-    columns = tuple(_SMI.get(_SMI_UNIT.sub("", c.strip()), c.strip()) for c in (c.lstrip("\ufeff") for c in cells[0]))
+    names = [c.strip().lstrip("\ufeff") for c in cells[0]]
+    columns = tuple(_SMI.get(_SMI_UNIT.sub("", c).lower(), c) for c in names)
     width = len(columns)
     rows = tuple(tuple(c.strip() for c in (*row, *[""] * width)[:width]) for row in cells[1:])
-    return Table(name, columns, rows)
+    return Table(name, *vocabulary(columns, rows))
 
 
 def phases(tables: Tables | None) -> Phases | None:

@@ -148,7 +148,7 @@ def pcie_idle(notes: Notes | None, tables: Tables | None, *, max_util: float = 1
 
     Percent, in the median.
     """
-    gen, util = (tables.series(r"pcie.*gen|link_gen"), tables.series("gpu_util")) if tables else ((), ())
+    gen, util = (tables.series(r"(?:pcie.*gen|link_gen)(?!.*max)"), tables.series("gpu_util")) if tables else ((), ())
     said = noted(
         notes,
         _LOW_LINK,

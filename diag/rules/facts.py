@@ -9,6 +9,7 @@ from diag.model.finding import Source, Value
 from diag.model.foreign import Notes, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
+from diag.stats import finite
 
 _OFFICIAL = re.compile(r"(?:.*/)?(yolo\w{1,20}(?:-\w{2,4})?)\.yaml")
 
@@ -185,6 +186,15 @@ def low_and_high(values: Sequence[float], share: float = 0.25) -> tuple[float, f
     """Mean of the first and of the last quarter."""
     n = max(1, round(len(values) * share))
     return sum(values[:n]) / n, sum(values[-n:]) / n
+
+
+def table_gib(tables: Tables, pattern: str) -> tuple[float, ...]:
+    """A column of memory in GiB: one whose name ends in MiB or MB counts those."""
+    table = next((t for t in tables.tables if finite(t.numbers(pattern))), None)
+    if table is None:
+        return ()
+    mib = re.search(r"_mi?b$", table.find(pattern), re.I) is not None
+    return tuple(v / 1024 if mib else v for v in finite(table.numbers(pattern)))
 
 
 def table_source(tables: Tables | None, pattern: str) -> tuple[Source, ...]:

@@ -7,7 +7,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import Notes, Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import low_and_high, noted, out_of_memory, sources
+from diag.rules.facts import low_and_high, noted, out_of_memory, sources, table_gib
 
 _GROWTH = r"^(?:gpu_?)?mem(?:ory)?_?alloc\w*|allocated"
 _HELD = r"gpu_mem(?:_g|_gb|_gib|_mib|_mb)?$|reserved"
@@ -199,7 +199,7 @@ def gpu_oom_late(console: Console, log: TrainLog, tables: Tables | None, *, max_
     oom = out_of_memory(console)
     if oom is None or log.oom_phase != "train" or not log.epochs:
         return None
-    memory = (tables.series(_HELD) if tables else ()) or tuple(e.gpu_mem_g for e in log.epochs if e.gpu_mem_g)
+    memory = (table_gib(tables, _HELD) if tables else ()) or tuple(e.gpu_mem_g for e in log.epochs if e.gpu_mem_g)
     first, last = low_and_high(memory) if memory else (0.0, 0.0)
     if len(memory) >= 8 and first > 0 and last / first - 1 > max_trend:
         return None

@@ -187,12 +187,17 @@ def _epoch_seconds(rows: Rows) -> Rows:
     return rows
 
 
+def _regular(rows: Rows) -> bool:
+    """Full rows with a number as their epoch."""
+    return all(len(r) == len(rows[0]) for r in rows) and all(_NUMBER.fullmatch(r[0]) for r in rows[1:])
+
+
 def _per_tag(files: Files) -> Files:
     """TensorBoard: one CSV a chart."""
     made: Files = {}
     for n, d in files.items():
         rows = _rows(d.decode("utf-8", "replace"))
-        if not is_results(n, d) or rows[0][0] != "epoch" or any(len(r) != len(rows[0]) for r in rows):
+        if not is_results(n, d) or rows[0][0] != "epoch" or not _regular(rows):
             made[n] = d
             continue
         for i, column in enumerate(rows[0][1:], 1):
@@ -207,7 +212,7 @@ def _wandb_charts(files: Files) -> Files:
     made: Files = {}
     for n, d in files.items():
         rows = _rows(d.decode("utf-8", "replace"))
-        if not is_results(n, d) or rows[0][0] != "epoch" or any(len(r) != len(rows[0]) for r in rows):
+        if not is_results(n, d) or rows[0][0] != "epoch" or not _regular(rows):
             made[n] = d
             continue
         for i, column in enumerate(rows[0][1:], 1):
