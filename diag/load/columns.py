@@ -11,7 +11,7 @@ from collections.abc import Sequence
 Cells = tuple[str, ...]
 _QUANTITIES: dict[str, str] = {
     "gpu_util_pct": r"(?:system_)?gpu_(?:utili[sz]ation|util|load|usage|busy|use|gpu|sm|percent)(?:_rate)?"
-    r"|utili[sz]ation_gpu|volatile_gpu_util|dcgm_fi_dev_gpu_util|nvidia_smi_utilization_gpu_ratio|sm_util|gpu",
+    r"|utili[sz]ation_gpu|volatile_gpu_util|dcgm_fi_dev_gpu_util|nvidia_smi_utilization_gpu_ratio|sm_util",
     "gpu_mem_util_pct": r"utili[sz]ation_memory|dcgm_fi_dev_mem_copy_util|(?:system_)?gpu_memory(?:_util(?:ization)?)?_percent",
     "gpu_mem_mib": r"memory_usage|(?:system_)?gpu_mem(?:ory)?_(?:used|usage|use)|dcgm_fi_dev_fb_used|vram(?:_used)?"
     r"|(?:system_)?gpu_memoryallocatedbytes|memory_used_gpu|gpu_mem",

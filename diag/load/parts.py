@@ -10,6 +10,7 @@ from diag.load.plain import is_page, without_tags
 
 MAX_PARTS = 100
 _MAX_JSON = 32 * 1024 * 1024
+_HEAD = 1 << 20
 _SUFFIXES = r"(?:csv|tsv|ya?ml|txt|log|out|err|json|jsonl|md|ini|cfg)"
 _FILE = rf"(?:[\w.()+\- ]{{0,80}}[/\\])*[\w.()+\-]{{1,80}}(?: \(\d+\))?\.{_SUFFIXES}"
 _HEADER = re.compile(
@@ -169,8 +170,12 @@ def _without_markup(lines: Iterable[str]) -> list[str]:
     return [re.sub(r"^\s*(?:<[^<>]{1,80}>\s*)+$|^#{1,6} .*|^- \[[ xX]\] .*", "", line) for line in lines]
 
 
-def _headed(lines: list[str]) -> list[Part] | None:
-    """Files one after the other, each under a line that names it."""
+def headed(text: str) -> bool:
+    """Whether files stand one after the other under lines that name them."""
+    return len(_heads(text[:_HEAD].split("\n"))) > 0
+
+
+def _heads(lines: list[str]) -> list[tuple[int, str]]:
     heads: list[tuple[int, str]] = []
     for i, line in enumerate(lines):
         text = line.strip()
@@ -181,14 +186,32 @@ def _headed(lines: list[str]) -> list[Part] | None:
             found = _COLON.fullmatch(text)
         if found:
             heads.append((i, found[1].strip()))
+    return heads
+
+
+def _headed(lines: list[str]) -> list[Part] | None:
+    """Files one after the other, each under a line that names it."""
+    heads = _heads(lines)
     if not heads or len(heads) > MAX_PARTS:
         return None
-    parts = [Part("", "\n".join(lines[: heads[0][0]]))] if any(line.strip() for line in lines[: heads[0][0]]) else []
+    before = lines[: heads[0][0]]
+    parts = [Part("", "\n".join(before))] if any(line.strip() for line in before) else []
     for (at, name), following in zip(heads, [*(h[0] for h in heads[1:]), len(lines)], strict=True):
-        body = "\n".join(lines[at + 1 : following])
-        if body.strip():
-            parts.append(Part(name, body, at + 1))
+        body, rest = _outdented(lines[at + 1 : following])
+        if any(line.strip() for line in body):
+            parts.append(Part(name, "\n".join(body), at + 1))
+        if any(line.strip() for line in rest):
+            parts.append(Part("", "\n".join(rest), at + 1, prose=True))
     return parts or None
+
+
+def _outdented(lines: list[str]) -> tuple[list[str], list[str]]:
+    """The indented block at the head of these lines, and what stands below it; all of them where it is not indented."""
+    told = [line for line in lines if line.strip()]
+    if not told or not all(line.startswith("    ") for line in told[:2]) or all(line[4:5] == " " for line in told[:2]):
+        return lines, []
+    end = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("    ")), len(lines))
+    return [line[4:] for line in lines[:end]], [*[""] * end, *lines[end:]]
 
 
 def _margins(lines: list[str]) -> list[Part] | None:

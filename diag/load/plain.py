@@ -14,8 +14,15 @@ _SPACES = str.maketrans({
     "\u2026": "...", "\uff1a": ":", "\uff0c": ",",
 })  # fmt: skip
 _ODD = re.compile("[\u00a0\u2007\u202f\u200b-\u200f\u2060\ufeff\u2018\u2019\u201c\u201d\u2026]")
+_LOST_BAR = re.compile(r"(\d% ?)([?\ufffd]{3,})")
+"""A bar whose characters the encoding did not have."""
+_BAR_TAB = re.compile(r"[%|,]\t")
+"""Blanks within a bar that became tabs."""
 _WIDTHS = (79, 80, 100, 120, 132)
 _MIN_FOLDS = 3
+_SHORT = 12
+_REST = re.compile(r"\s*(?:\d+\.?\d*\s*){1,4}")
+"""The end of a row of figures."""
 _HAN = re.compile("[\u4e00-\u9fff]")
 _LINES = re.compile(r"\r\n|\n|\r(?=\r\n)")
 
@@ -55,6 +62,10 @@ def plain(text: str, *, unfold: bool = True) -> str:
         text = html.unescape(text)
     if _ODD.search(text):
         text = text.translate(_SPACES)
+    if _LOST_BAR.search(text):
+        text = _LOST_BAR.sub(lambda m: m[1] + "\u2501" * len(m[2]), text)
+    if _BAR_TAB.search(text):
+        text = text.replace("\t", "  ")
     lines = _LINES.split(text)
     before = len(lines)
     if prefixes := prefixes_of(lines):
@@ -107,14 +118,19 @@ def unfolded(lines: list[str]) -> list[str]:
         return lines
     full = [i for i, line in enumerate(lines[:-1]) if len(line) == width and lines[i + 1].strip()]
     within = [i for i in full if not lines[i].endswith(" ") and not lines[i + 1].startswith(" ")]
+    words = [i for i in within if lines[i][-1].islower() and lines[i + 1][0].islower()]
     alike = [i for i in within if _shape(lines[i]) == _shape(lines[i + 1])]
-    if len(within) < _MIN_FOLDS or len(within) < 0.4 * len(full) or len(alike) > 0.3 * len(within):
+    rests = [i for i in full if i not in set(within) and _REST.fullmatch(lines[i + 1])]
+    few = len(lines) <= _SHORT and bool(words) and len(words) == len(full)
+    many = len(within) + len(rests) >= max(_MIN_FOLDS, 0.1 * len(full)) and len(alike) <= 0.3 * len(within)
+    if not (few or many):
         return lines
     made: list[str] = []
     blanks = 0
     open_line = False
     for line in lines:
-        if open_line and line and not (made[-1].endswith("]") and line.startswith(" ")):
+        apart = line.startswith("    ") and not _REST.fullmatch(line)  # a table's next row, under one that was cut
+        if open_line and line and not apart and not (made[-1].endswith("]") and line.startswith(" ")):
             made[-1] += line
             blanks += 1
         else:

@@ -40,6 +40,8 @@ def _counted(words: list[str]) -> bool:
     """Line numbers, which go up (`grep -n`, `cat -n`), or ranks of a launcher: one, or few that come again and again."""
     numbers = [int(w) for w in words]
     rising = all(0 < b - a <= 50 for a, b in zip(numbers, numbers[1:], strict=False))
+    if len(numbers) < 4:
+        return numbers[0] == 1 and rising
     distinct = len(set(numbers))
     return rising or (max(numbers) < 1024 and distinct <= max(1, len(numbers) // 4))
 
@@ -52,7 +54,8 @@ PREFIXES: tuple[Prefix, ...] = (
     _made(r"([\w.-]{1,60})\s{0,30}\| ?(?!.*\|\s*$)", check=_one_word),
     _made(r"\[pod/[^\]]{1,200}\] ?", share=0.3),
     _made(rf"<\d{{1,3}}>1 {_DAY}T{_CLOCK} \S+ \S+ \S+ \S+ (?:-|\[.{{0,200}}?\]) ?", share=0.3),
-    _made(rf"(?:<\d{{1,3}}>)?{_MONTH} \d\d:\d\d:\d\d \S{{1,64}} (?!kernel)[\w./@-]{{1,64}}(?:\[\d+\])?: ?", share=0.3),
+    _made(rf"(?:<\d{{1,3}}>)?{_MONTH} \d\d:\d\d:\d\d \S{{1,64}} (?!kernel)[\w./@-]{{1,64}}\[\d+\]: ?", share=0.3),
+    _made(rf"{_MONTH} \d\d:\d\d:\d\d (\S{{1,64}} (?!kernel)[\w./@-]{{1,64}}): ?", least=3, check=_one_file),
     _made(rf"{_DAY}T{_CLOCK} \S{{1,64}} (?!kernel)[\w./@-]{{1,64}}\[\d+\]: ?", share=0.3),
     _made(rf"\[?{_DAY}[T ]{_CLOCK}\]?\s*[-|]?\s*\[?{_LEVEL}\]?\s*(?:[-|:]\s*)(?:[\w.<>]+:[\w.<>]+:\d+ - )?", share=0.3),
     _made(rf"\[?{_DAY}[T ]{_CLOCK}\]?\s*-\s*[\w.]{{1,60}}\s*-\s*{_LEVEL}\s*-\s?", share=0.3),
@@ -62,9 +65,11 @@ PREFIXES: tuple[Prefix, ...] = (
     _made(r"\[(?:rank|default)\d{1,4}\]:? ?", share=0.3),
     _made(r"\[\d{1,4},\d{1,5}\]<std(?:out|err|diag)>: ?", share=0.3),
     _made(r"\([\w.:-]{1,80} (?:pid=\d+|ip=)[^)\n]{0,80}\) ?", share=0.3),
+    _made(rf"{_LEVEL}:(?:ultralytics|root|yolov5|__main__|torch)[\w.]{{0,60}}:"),
     _made(rf"{_LEVEL}:[\w.]{{1,60}}:", least=3),
+    _made(r"((?:[A-Za-z]:)?[\w./\\ -]{1,200}\.(?:log|out|err|txt))[:-](?:\d+[:-])?(?=.?)", check=_one_file),
     _made(r"((?:[A-Za-z]:)?[\w./\\ -]{1,200}\.\w{1,5})[:-](?:\d+[:-])?(?=.?)", least=3, check=_one_file),
-    _made(r" {0,6}(\d{1,7})(?:[:|)]|\.(?= |$)|\t) ?", least=4, check=_counted),
+    _made(r" {0,6}(\d{1,7})(?:[:|)]|\.(?= |$)|\t) ?", least=2, check=_counted),
     _made(r"(?:>(?!>>) ?){1,4}", least=1),
     _made(r"\+(?![-=+]{3})", least=3),
     _made(r"#(?!\s*#) ?", least=3),

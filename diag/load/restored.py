@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from diag.load.dialect import canonical
 from diag.load.exports import merged, records
-from diag.load.parts import Part, split
+from diag.load.parts import Part, headed, split
 from diag.load.plain import decode, plain
 from diag.load.sniff import Kind, is_screenshot, kind_of
 
@@ -130,7 +130,7 @@ def _restore(path: Path, shown: str) -> list[_Made] | None:
     parts = _parts(text, path.suffix.lower())
     if parts is None:
         made = _one(Part("", text), shown, shown)
-        same = data.startswith((b"\xff\xfe", b"\xfe\xff")) or data.decode("utf-8-sig", "replace") == text
+        same = data.decode("utf-8-sig", "replace") == text
         return [made] if not same or made.text != text or made.name != shown else None
     results: list[_Made] = []
     for part in parts:
@@ -152,7 +152,8 @@ def _parts(text: str, suffix: str) -> list[Part] | None:
         again = False
         for part in current or [Part("", text)]:
             flat = plain(part.text, unfold=False) if not part.prose else part.text
-            inner = split(flat) if not part.prose and kind_of(flat) == "text" else None
+            closed = part.prose or PurePosixPath(part.name).suffix.lower() in _TABLES | _YAMLS
+            inner = split(flat) if not closed and (headed(flat) or kind_of(flat) == "text") else None
             again = again or inner is not None
             made += [Part(p.name or part.name, p.text, p.line + part.line, p.prose) for p in inner] if inner else [part]
         if not again:
@@ -186,6 +187,8 @@ def _called(path: PurePosixPath, kind: Kind, *, named: bool) -> PurePosixPath:
         return path if suffix in _TABLES else path.with_name(f"{path.stem if named else kind}.csv")
     if kind in _ARGUMENTS:
         return path if path.name.lower() in _KNOWN_ARGS else path.with_name(_ARGUMENTS[kind])
+    if kind == "rows":
+        return path if path.name.startswith("results") else path.with_name("results.txt")
     if kind == "data":
         return path if suffix in _YAMLS else path.with_name(f"{path.stem if named else 'data'}.yaml")
     return path if suffix in _PLAIN else path.with_name(f"{path.name}.txt")

@@ -241,8 +241,8 @@ def _step_log(folder: Path, *, most: int = 20, lines: int = 20) -> Path | None:
         if not path.is_file() or path.is_symlink():
             continue
         with path.open("rb") as file:
-            head = [file.readline(2000).decode("utf-8", "replace") for _ in range(lines)]
-        if all(parse_trainlog(line) for line in head):
+            head = [line for line in file.read(1 << 16).decode("utf-8", "replace").split("\n") if line.strip()][:lines]
+        if head and all(parse_trainlog(line) for line in head):
             return path
     return None
 

@@ -7,8 +7,9 @@ from typing import Literal
 from diag.codec import parse_yaml
 from diag.errors import InputError
 from diag.load.dialect import grid
+from diag.load.tables import parse_results_txt
 
-Kind = Literal["results", "table", "args", "opt", "hyp", "data", "text"]
+Kind = Literal["results", "rows", "table", "args", "opt", "hyp", "data", "text"]
 
 ARGUMENTS = frozenset(
     "epochs batch batch_size imgsz img_size patience lr0 lrf momentum weight_decay warmup_epochs optimizer hsv_h hsv_s"
@@ -52,7 +53,7 @@ def kind_of(text: str) -> Kind:
         names = [c.strip() for c in table[0]]
         results = sum(c.startswith(("train/", "val/", "metrics/")) for c in names) >= 2
         return "results" if results else "table"
-    return "text"
+    return "rows" if parse_results_txt(head[:20_000]) is not None else "text"
 
 
 def _yaml_keys(text: str) -> set[str] | None:
@@ -67,5 +68,5 @@ def _yaml_keys(text: str) -> set[str] | None:
     if not lines or any(len(line) > 4000 for line in lines[:200]):
         return None
     found = [m[1] for line in lines if (m := _KEY.match(line))]
-    items = sum(line.lstrip().startswith(("- ", "]", "[", "---")) or re.match(r"\s+\d+: ", line) is not None for line in lines)
+    items = sum(line.lstrip().startswith(("- ", "]", "[", "---")) or re.match(r"\s+\d+:\s?\S", line) is not None for line in lines)
     return set(found) if len(found) >= 2 and len(found) + items >= 0.9 * len(lines) else None
