@@ -194,7 +194,9 @@ def main() -> int:
         pairs(given.seed, given.pairs) if given.pairs else {n: (w,) for n, w in WRAPPINGS.items()}
     )
     chains = {n: c for n, c in chains.items() if given.only in n}
-    print(f"{'wrapping':34}{'of':>5}{'same':>6}{'primary':>9}{'lost':>6}{'named':>6}{'new':>5}{'values':>8}{'failed':>8}")
+    print(
+        f"{'wrapping':34}{'of':>5}{'same':>6}{'primary':>9}{'lost':>6}{'named':>6}{'new':>5}{'values':>8}{'failed':>8}"
+    )
     total = Tally()
     began = time.monotonic()
     made: dict[str, dict[str, int]] = {}

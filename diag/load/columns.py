@@ -1,4 +1,4 @@
-"""Names and units of telemetry columns: those of nvidia-smi, dcgm, W&B, psutil, Prometheus and people -> one vocabulary.
+"""Names and units of telemetry columns: nvidia-smi, dcgm, W&B, psutil, Prometheus, people -> one vocabulary.
 
 Rules know a quantity by one name with its unit (`gpu_util_pct`, `ram_used_gb`); a column of another name or unit is
 renamed and its cells are scaled. A name that is not known stays as it is.
@@ -12,30 +12,71 @@ Cells = tuple[str, ...]
 _QUANTITIES: dict[str, str] = {
     "gpu_util_pct": r"(?:system_)?gpu_(?:utili[sz]ation|util|load|usage|busy|use|gpu|sm|percent)(?:_rate)?"
     r"|utili[sz]ation_gpu|volatile_gpu_util|dcgm_fi_dev_gpu_util|nvidia_smi_utilization_gpu_ratio|sm_util",
-    "gpu_mem_util_pct": r"utili[sz]ation_memory|dcgm_fi_dev_mem_copy_util|(?:system_)?gpu_memory(?:_util(?:ization)?)?_percent",
+    "gpu_mem_util_pct": r"utili[sz]ation_memory|dcgm_fi_dev_mem_copy_util|(?:system_)?gpu_memory_util(?:ization)?",
     "gpu_mem_mib": r"memory_usage|(?:system_)?gpu_mem(?:ory)?_(?:used|usage|use)|dcgm_fi_dev_fb_used|vram(?:_used)?"
     r"|(?:system_)?gpu_memoryallocatedbytes|memory_used_gpu|gpu_mem",
     "gpu_mem_total_mib": r"(?:system_)?gpu_mem(?:ory)?_(?:total|size|max)|dcgm_fi_dev_fb_total|vram_total",
-    "power_w": r"(?:gpu_)?power_(?:draw|usage|use)|(?:system_)?gpu_power(?:watts)?|power_draw_average|dcgm_fi_dev_power_usage"
-    r"|(?:system_)?gpu_powerwatts|power",
+    "power_w": r"(?:gpu_)?power_(?:draw|usage|use)|(?:system_)?gpu_power(?:watts)?|power_draw_average"
+    r"|dcgm_fi_dev_power_usage|power",
     "power_limit_w": r"(?:gpu_)?power_(?:limit|cap|management_limit)|(?:system_)?gpu_enforcedpowerlimitwatts"
     r"|dcgm_fi_dev_power_mgmt_limit|gpu_power_(?:limit|cap)",
     "gpu_temp_c": r"temperature_gpu|(?:system_)?gpu_temp(?:erature)?|dcgm_fi_dev_gpu_temp",
-    "sm_clock_mhz": r"dcgm_fi_dev_sm_clock|(?:system_)?gpu_smclock|clocks_(?:current_)?(?:sm|graphics)|gpu_clock(?:_sm)?",
-    "cpu_util_pct": r"(?:system_)?cpu(?:_(?:utili[sz]ation|util|usage|percent|load_percent|busy|total))?|node_cpu_utili[sz]ation(?:_percent)?",
-    "iowait_pct": r"(?:cpu_)?(?:io_?wait|wa)(?:_percent)?|cpu_times_percent_iowait|wait_io|node_cpu_iowait(?:_percent)?",
-    "ram_used_gb": r"(?:system_|host_)?(?:ram|mem(?:ory)?)_(?:used|usage)|virtual_memory_used|node_memory_used|ram|kbmemused",
+    "sm_clock_mhz": r"dcgm_fi_dev_sm_clock|(?:system_)?gpu_(?:smclock|clock(?:_sm)?)|clocks_(?:current_)?(?:sm|graphics)",
+    "cpu_util_pct": r"(?:system_|node_)?cpu(?:_(?:utili[sz]ation|util|usage|percent|load_percent|busy|total))?",
+    "iowait_pct": r"(?:node_)?(?:cpu_)?(?:io_?wait|wa)|cpu_times_percent_iowait|wait_io",
+    "ram_used_gb": r"(?:system_|host_|node_)?(?:ram|mem(?:ory)?)_(?:used|usage)|virtual_memory_used|ram|kbmemused",
     "ram_total_gb": r"(?:system_|host_)?(?:ram|mem(?:ory)?)_(?:total|size)|virtual_memory_total|node_memory_memtotal",
     "swap_used_gb": r"(?:system_|host_)?swap(?:_(?:used|usage|memory_used))?|swap_memory_used|kbswpused|swpd",
     "disk_read_mb_s": r"(?:system_)?disk_(?:read|in)(?:_(?:rate|speed|throughput))?|rmb_s|rkb_s",
     "t_s": r"(?:elapsed|relative)?_?time(?:_elapsed)?|_?runtime|elapsed|t",
-}  # fmt: skip
+}
 _KNOWN = {name: re.compile(pattern) for name, pattern in _QUANTITIES.items()}
 _KEPT = re.compile(r"gpu_mem_g|ram_used_pct|mem_used_pct")
-_BYTES = {"b": 1.0, "bytes": 1.0, "byte": 1.0, "kb": 2.0**10, "kib": 2.0**10, "k": 2.0**10, "mb": 2.0**20, "mib": 2.0**20,
-    "m": 2.0**20, "gb": 2.0**30, "gib": 2.0**30, "g": 2.0**30, "tb": 2.0**40, "tib": 2.0**40}  # fmt: skip
-_PLAIN_UNITS = {"%": 1.0, "pct": 1.0, "percent": 1.0, "w": 1.0, "watt": 1.0, "watts": 1.0, "mw": 1e-3, "kw": 1e3, "c": 1.0, "celsius": 1.0, "mhz": 1.0, "ghz": 1e3, "s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "min": 60.0}  # fmt: skip
-_RATES = {"b_s": 2.0**-20, "kb_s": 2.0**-10, "mb_s": 1.0, "mbps": 1.0, "mib_s": 1.0, "gb_s": 2.0**10, "kbps": 2.0**-10, "bytes_s": 2.0**-20}  # fmt: skip
+_BYTES = {
+    "b": 1.0,
+    "bytes": 1.0,
+    "byte": 1.0,
+    "kb": 2.0**10,
+    "kib": 2.0**10,
+    "k": 2.0**10,
+    "mb": 2.0**20,
+    "mib": 2.0**20,
+    "m": 2.0**20,
+    "gb": 2.0**30,
+    "gib": 2.0**30,
+    "g": 2.0**30,
+    "tb": 2.0**40,
+    "tib": 2.0**40,
+}
+_PLAIN_UNITS = {
+    "%": 1.0,
+    "pct": 1.0,
+    "percent": 1.0,
+    "w": 1.0,
+    "watt": 1.0,
+    "watts": 1.0,
+    "mw": 1e-3,
+    "kw": 1e3,
+    "c": 1.0,
+    "celsius": 1.0,
+    "mhz": 1.0,
+    "ghz": 1e3,
+    "s": 1.0,
+    "sec": 1.0,
+    "seconds": 1.0,
+    "ms": 1e-3,
+    "min": 60.0,
+}
+_RATES = {
+    "b_s": 2.0**-20,
+    "kb_s": 2.0**-10,
+    "mb_s": 1.0,
+    "mbps": 1.0,
+    "mib_s": 1.0,
+    "gb_s": 2.0**10,
+    "kbps": 2.0**-10,
+    "bytes_s": 2.0**-20,
+}
 _UNIT = re.compile(r"^(.*?)\s*[\[(]\s*([^\[\]()]{1,10})\s*[\])]\s*$")
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z%]{0,4})")
 _SCALES = {"_gb": 2.0**30, "_mib": 2.0**20, "_s": 1.0}

@@ -26,7 +26,9 @@ def grid(text: str) -> Grid | None:
         lines = lines[1:]
     if len(lines) < 2:
         return None
-    bars = sum(line.strip().startswith(("|", "│", "║")) and line.strip().endswith(("|", "│", "║")) for line in lines[:20])
+    bars = sum(
+        line.strip().startswith(("|", "│", "║")) and line.strip().endswith(("|", "│", "║")) for line in lines[:20]
+    )
     if bars >= 2:
         return _boxed(lines)
     for delimiter in _DELIMITERS:

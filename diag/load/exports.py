@@ -5,20 +5,28 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from diag.load.dialect import Grid, grid
 
+Pairs = list[tuple[float, float]]
+"""(step, value)."""
 _HEADS = ("(B)", "(M)", "(P)")
 _LOSSES = ("box", "obj", "cls", "dfl", "seg", "pose", "kobj", "giou", "l1", "rle", "sem")
 _METRICS = ("precision", "recall", "mAP50", "mAP50-95")
 RESULTS: tuple[str, ...] = (
     *(f"{split}/{name}_loss" for split in ("train", "val") for name in _LOSSES),
-    *(f"{split}/{name}" for split in ("train", "val") for name in ("loss", "box_om", "cls_om", "dfl_om", "box_oo", "cls_oo", "dfl_oo")),
+    *(
+        f"{split}/{name}"
+        for split in ("train", "val")
+        for name in ("loss", "box_om", "cls_om", "dfl_om", "box_oo", "cls_oo", "dfl_oo")
+    ),
     *(f"metrics/{name}{head}" for head in _HEADS for name in _METRICS),
     *(f"metrics/{name}" for name in (*_METRICS, "mAP_0.5", "mAP_0.5:0.95", "accuracy_top1", "accuracy_top5")),
-    *(f"lr/pg{i}" for i in range(4)), *(f"x/lr{i}" for i in range(3)),
-)  # fmt: skip
+    *(f"lr/pg{i}" for i in range(4)),
+    *(f"x/lr{i}" for i in range(3)),
+)
 """The columns of results.csv of all releases."""
 
 
@@ -26,6 +34,7 @@ def _normal(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
+_LOSS = re.compile(r"(train|val)[/_.](\w{1,30}_loss)")
 _BY_NORMAL = {_normal(name): name for name in reversed(RESULTS)}
 _STEPS = ("step", "_step", "epoch", "global_step", "trainer/global_step", "iteration")
 _TIMES = {"walltime", "runtime", "timestamp", "time", "unnamed0", "", "index", "unnamed", "relativetimewalltime"}
@@ -40,27 +49,42 @@ def column(name: str) -> str:
     """
     rest = re.sub(r"\.(?:csv|tsv|txt|json)$", "", name)
     rest = re.split(r" - |-tag-|tag=", rest)[-1]
-    return _BY_NORMAL.get(_normal(rest), "")
+    if known := _BY_NORMAL.get(_normal(rest), ""):
+        return known
+    loss = _LOSS.fullmatch(rest.strip())  # of a task that came later
+    return f"{loss[1]}/{loss[2]}" if loss else ""
 
 
-def merged(files: Mapping[str, str]) -> tuple[str, frozenset[str]] | None:
-    """One results.csv of exports that hold a part each, and the names of the files it was made of.
+@dataclass(frozen=True)
+class Merged:
+    """One results.csv of exports that hold a part each, the files it was made of, and values that had no place."""
 
-    None when they tell of no training. Values of one step go into one row; steps of different charts are joined.
+    text: str
+    used: frozenset[str]
+    doubled: int
+    """Values for a step that had one already: runs that were mixed, or a run that was resumed."""
+
+
+def merged(files: Mapping[str, str]) -> Merged | None:
+    """The table of these exports; None when they tell of no training.
+
+    Values of one step go into one row, the last one of each; steps of different charts are joined.
     """
     found: dict[str, dict[float, float]] = {}
     used: set[str] = set()
+    doubled = 0
     for name, text in files.items():
-        for title, series in _series(name, text):
-            if len(series) >= 1 and title not in found:
-                found[title] = series
+        for title, pairs in _series(name, text):
+            if pairs and title not in found:
+                found[title] = dict(pairs)
+                doubled = max(doubled, len(pairs) - len(found[title]))
                 used.add(name)
     if sum(t.startswith(("train/", "val/", "metrics/")) for t in found) < 2:
         return None
-    return _csv(found), frozenset(used)
+    return Merged(_csv(found), frozenset(used), doubled)
 
 
-def _series(name: str, text: str) -> Iterable[tuple[str, dict[float, float]]]:
+def _series(name: str, text: str) -> Iterable[tuple[str, Pairs]]:
     rows = grid(text)
     if rows is None or len(rows) < 2:
         return ()
@@ -80,9 +104,12 @@ def _series(name: str, text: str) -> Iterable[tuple[str, dict[float, float]]]:
     return [(t, _pairs(rows, at, i)) for i, t in known] if len(set(names)) == len(names) else ()
 
 
-def _long(rows: Grid, low: list[str]) -> list[tuple[str, dict[float, float]]]:
+def _long(rows: Grid, low: list[str]) -> list[tuple[str, Pairs]]:
     """A row for each value: a name, a value, a step."""
-    key = next((i for i, c in enumerate(low) if c in {"key", "metric", "metricname", "tag", "name", "series", "variable"}), None)
+    key = next(
+        (i for i, c in enumerate(low) if c in {"key", "metric", "metricname", "tag", "name", "series", "variable"}),
+        None,
+    )
     value = next((i for i, c in enumerate(low) if c in {"value", "metricvalue", "y"}), None)
     step = next((i for i, c in enumerate(low) if c in {"step", "epoch", "iteration", "x"}), None)
     if key is None or value is None or step is None:
@@ -94,12 +121,12 @@ def _long(rows: Grid, low: list[str]) -> list[tuple[str, dict[float, float]]]:
     return [(title, _pairs(group, step, value)) for title, group in groups.items()]
 
 
-def _pairs(rows: Grid, step: int, value: int) -> dict[float, float]:
-    made: dict[float, float] = {}
+def _pairs(rows: Grid, step: int, value: int) -> Pairs:
+    made: Pairs = []
     for row in rows[1:]:
         if len(row) > max(step, value) and (at := _float(row[step])) is not None and row[value].strip():
             number = _float(row[value])
-            made[at] = float("nan") if number is None else number
+            made.append((at, float("nan") if number is None else number))
     return made
 
 
@@ -111,7 +138,7 @@ def _float(cell: str) -> float | None:
 
 
 def _csv(found: Mapping[str, Mapping[float, float]]) -> str:
-    order = [name for name in RESULTS if name in found]
+    order = [name for name in RESULTS if name in found] + [name for name in found if name not in RESULTS]
     steps = sorted({step for series in found.values() for step in series})
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

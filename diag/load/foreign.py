@@ -16,6 +16,7 @@ from diag.load.labels import MAX_FILES, parse_data_yaml, parse_labels
 from diag.load.notes import MAX_NOTE_BYTES, parse_notes
 from diag.load.read import UnreadableError, read_text
 from diag.load.results import parse_results
+from diag.load.samples import samples
 from diag.load.tables import parse_results_txt, parse_table, phase_ledger, phase_steps, phases
 from diag.load.trainlog import parse_trainlog
 from diag.load.words import scalar
@@ -63,6 +64,7 @@ def add_foreign(evidence: Evidence, base: Path, read: Read[Any], name: Callable[
         if made:
             logs.append(made)
     results: Epochs | None = None
+    tables: dict[str, str] = {}
     for path in found.texts:
         text = read(path, lambda p: read_text(p, limit=MAX_NOTE_BYTES))
         if text is None:
@@ -75,11 +77,13 @@ def add_foreign(evidence: Evidence, base: Path, read: Read[Any], name: Callable[
                 texts.append((name(path), text))  # a paste of a log and of other programs
         else:
             texts.append((name(path), text))
+            if (rows_text := samples(text)) is not None:
+                tables[name(path)] = rows_text
     return assemble(
         evidence,
         logs=logs,
         texts=texts,
-        tables={name(p): t for p in found.tables if (t := read(p, lambda q: read_text(q, limit=32 << 20)))},
+        tables={name(p): t for p in found.tables if (t := read(p, lambda q: read_text(q, limit=32 << 20)))} | tables,
         labels=[(name(p), t) for p in found.labels if (t := _label_text(p)) is not None],
         yamls={name(p): t for p in found.yamls if (t := read(p, lambda q: read_text(q, limit=1 << 20)))},
         results=results,
@@ -183,7 +187,8 @@ def _files(folder: Path, depth: int) -> Iterator[Path]:
         if path.is_symlink():
             continue
         if path.is_dir():
-            if depth < _MAX_DEPTH and not _has_run(path) and not is_run_folder(path) and path.name not in {"trace", "ultralytics", "weights"}:
+            inner = _has_run(path) or is_run_folder(path) or path.name in {"trace", "ultralytics", "weights"}
+            if depth < _MAX_DEPTH and not inner:
                 yield from _files(path, depth + 1)
         elif path.is_file():
             yield path
@@ -196,7 +201,8 @@ def is_run_folder(path: Path) -> bool:
     """A sub-folder that holds one of several runs to be compared."""
     if re.match(r"(?:run|trial)[-_ ]\w+$", path.name, re.I) is None:
         return False
-    return _has_run(path) or any(p.suffix.lower() in _LOGS | {".txt", ".md", ".csv"} and p.is_file() for p in path.iterdir())
+    told = _LOGS | {".txt", ".md", ".csv"}
+    return _has_run(path) or any(p.suffix.lower() in told and p.is_file() for p in path.iterdir())
 
 
 def _has_run(path: Path) -> bool:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from diag.errors import InputError
 from diag.load.sniff import is_screenshot
@@ -142,12 +142,12 @@ def _unpack(source: Path, out: Path, budget: _Budget) -> None:
 
 def _decompress(source: Path, out: Path, budget: _Budget) -> bool:
     """`console.log.gz`: a file that is compressed by itself. False if it is none."""
-    opened = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(source.suffix.lower())
-    target = _target(source.stem if source.suffix else "", out, budget.skipped) if opened else None
-    if opened is None or target is None:
+    opened = {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}.get(source.suffix.lower())
+    if opened is None:
         return False
-    with opened(source, "rb") as file:
-        budget.left = _copy(file, target, budget.left)
+    if target := _target(source.stem, out, budget.skipped):
+        with cast("IO[bytes]", opened(source)) as file:
+            budget.left = _copy(file, target, budget.left)
     return True
 
 

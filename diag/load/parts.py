@@ -21,7 +21,7 @@ _COMMAND = re.compile(
     rf"(?:[\w.\-]+@[\w.\-]+:?[^$#\n]{{0,80}}|\([\w.\-]+\) ?|PS [^>\n]{{0,80}}|[A-Z]:[^>\n]{{0,80}})?[$#>%] ?"
     rf"(?:cat|type|more|less|head|tail|Get-Content|gc|bat)\s+(?:-\S+ )*[\"']?({_FILE})[\"']?\s*"
 )
-_COLON = re.compile(rf"[*`\"']{{0,3}}({_FILE})[*`\"']{{0,3}}\s*[:：]")
+_COLON = re.compile(rf"[*`\"']{{0,3}}({_FILE})[*`\"']{{0,3}}\s*[:\uff1a]")
 _FENCE = re.compile(r"^(?P<margin>[ \t]{0,8})(?P<mark>`{3,}|~{3,})[ \t]*(?P<lang>[\w.+-]*)[^`\n]*$")
 _QUOTE = re.compile(r"^(?:>(?!>>) ?){1,4}")
 _LANGS = {"csv": "table.csv", "yaml": "part.yaml", "yml": "part.yaml"}
@@ -162,7 +162,10 @@ def _named(line: str) -> str:
     for pattern in (_HEADER, _COMMAND, _COLON):
         if found := pattern.fullmatch(line.strip()):
             return found[1]
-    found = re.search(rf"`({_FILE})`|\*\*({_FILE})\*\*|<summary>\s*({_FILE})\s*</summary>|(?<!\S)({_FILE})[`*]*\s*[:：]?\s*$", line)
+    found = re.search(
+        rf"`({_FILE})`|\*\*({_FILE})\*\*|<summary>\s*({_FILE})\s*</summary>|(?<!\S)({_FILE})[`*]*\s*[:\uff1a]?\s*$",
+        line,
+    )
     return next((g for g in found.groups() if g), "") if found else ""
 
 
@@ -217,7 +220,7 @@ def _outdented(lines: list[str]) -> tuple[list[str], list[str]]:
 def _margins(lines: list[str]) -> list[Part] | None:
     """Code that is indented by four blanks under prose, as question sites show it.
 
-    A console log has indented tables, too, but under each of its blanks-only margins no line begins at the fifth column.
+    A console log has indented tables, too, but none of their lines begins at the fifth column.
     """
     parts: list[Part] = []
     prose = list(lines)

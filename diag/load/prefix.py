@@ -7,6 +7,7 @@ moreutils' ts, grep, cat -n, quotes of mails and issues.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 _SAMPLE = 400
 _ROUNDS = 4
@@ -37,9 +38,9 @@ def _one_file(words: list[str]) -> bool:
 
 
 def _counted(words: list[str]) -> bool:
-    """Line numbers, which go up (`grep -n`, `cat -n`), or ranks of a launcher: one, or few that come again and again."""
+    """Line numbers, which go up (`grep -n`, `cat -n`), or ranks of a launcher: few that come again and again."""
     numbers = [int(w) for w in words]
-    rising = all(0 < b - a <= 50 for a, b in zip(numbers, numbers[1:], strict=False))
+    rising = all(0 < b - a <= 50 for a, b in pairwise(numbers))
     if len(numbers) < 4:
         return numbers[0] == 1 and rising
     distinct = len(set(numbers))

@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from diag.load.dialect import canonical
@@ -24,7 +24,29 @@ MAX_WHOLE = 16 * 1024 * 1024
 MAX_FILES = 2000
 _MAX_DEPTH = 6
 _ROUNDS = 3
-_TEXTS = {".log", ".out", ".err", ".txt", ".md", ".markdown", ".rst", ".json", ".jsonl", ".ipynb", ".cast", ".html", ".htm", ".csv", ".tsv", ".yaml", ".yml", ".typescript", ".diff", ".patch", ""}  # fmt: skip
+_TEXTS = {
+    ".log",
+    ".out",
+    ".err",
+    ".txt",
+    ".md",
+    ".markdown",
+    ".rst",
+    ".json",
+    ".jsonl",
+    ".ipynb",
+    ".cast",
+    ".html",
+    ".htm",
+    ".csv",
+    ".tsv",
+    ".yaml",
+    ".yml",
+    ".typescript",
+    ".diff",
+    ".patch",
+    "",
+}
 _TABLES = {".csv", ".tsv"}
 _YAMLS = {".yaml", ".yml"}
 _PLAIN = {".log", ".out", ".err", ".txt", ".md", ".json", ".jsonl", "", *_TABLES, *_YAMLS}
@@ -69,8 +91,9 @@ def restored(source: Path) -> Iterator[Restored]:
         with contextlib.suppress(OSError, RecursionError):
             if (found := _restore(path, path.relative_to(base).as_posix())) is not None:
                 made[path] = found
-    _merge(files, made, base)
-    skipped = tuple(f"{p.relative_to(base).as_posix()}: a picture; copy the text instead" for p in _pictures(source))
+    doubled = _merge(files, made, base)
+    pictures = (f"{p.relative_to(base).as_posix()}: a picture; copy the text instead" for p in _pictures(source))
+    skipped = (*doubled, *pictures)
     if not made:
         yield Restored(source, skipped=skipped)
         return
@@ -138,7 +161,8 @@ def _restore(path: Path, shown: str) -> list[_Made] | None:
         place = PurePosixPath(shown).with_name(inner) if inner else PurePosixPath(shown).with_suffix(".txt")
         made = _one(part, place.as_posix(), shown, inner=True)
         if made.text.strip():
-            results.append(made)
+            several = sum(m.shown.startswith(made.shown) for m in results)  # a name stands for one file
+            results.append(replace(made, shown=f"{made.shown} (block {several + 1})") if several else made)
     return results
 
 
@@ -194,26 +218,29 @@ def _called(path: PurePosixPath, kind: Kind, *, named: bool) -> PurePosixPath:
     return path if suffix in _PLAIN else path.with_name(f"{path.name}.txt")
 
 
-def _merge(files: list[Path], made: dict[Path, list[_Made]], base: Path) -> None:
-    """Charts that were exported one by one become one results.csv of their folder."""
+def _merge(files: list[Path], made: dict[Path, list[_Made]], base: Path) -> list[str]:
+    """Charts that were exported one by one become one results.csv of their folder; what of them had no place."""
     folders: dict[Path, dict[Path, str]] = {}
+    left_out: list[str] = []
     for path in files:
-        if path.suffix.lower() in _TABLES and path.stat().st_size < MAX_WHOLE:
-            folders.setdefault(path.parent, {})[path] = ""
-    for folder, paths in folders.items():
-        texts = {p: made[p][0].text if p in made else decode(p.read_bytes()) or "" for p in paths}
-        if any(kind_of(t) == "results" and "," in t.split("\n", 1)[0] and _has_epochs(t) for t in texts.values()):
+        now = made.get(path)
+        if len(now) == 1 and now[0].name.endswith(".csv") if now is not None else path.suffix.lower() in _TABLES:
+            text = now[0].text if now else decode(path.read_bytes()) if path.stat().st_size < MAX_WHOLE else None
+            folders.setdefault(path.parent, {})[path] = text or ""
+    for folder, texts in folders.items():
+        if any(kind_of(t) == "results" and _has_epochs(t) for t in texts.values()):
             continue
-        result = merged({p.name: t for p, t in texts.items()})
-        if result is None:
+        if (result := merged({p.name: t for p, t in texts.items()})) is None:
             continue
-        text, used = result
+        shown = (folder.relative_to(base) / "results.csv").as_posix()
         first = True
-        for path in [p for p in paths if p.name in used]:
-            name = (folder.relative_to(base) / "results.csv").as_posix()
-            shown = path.relative_to(base).as_posix()
-            made[path] = [_Made(name, shown if len(used) == 1 else "results.csv", text)] if first else []
+        for path in [p for p in texts if p.name in result.used]:
+            one = path.relative_to(base).as_posix() if len(result.used) == 1 else shown
+            made[path] = [_Made(shown, one, result.text)] if first else []
+            if first and result.doubled:
+                left_out.append(f"{one}: {result.doubled} values for steps that have one already; the last ones count")
             first = False
+    return left_out
 
 
 def _has_epochs(text: str) -> bool:

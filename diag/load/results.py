@@ -11,7 +11,7 @@ from diag.model.run import Epoch, Epochs
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
 _MAX_ROWS = 1_000_000
 _LATER = ("(M)", "(P)", "top5")
-"""Boxes before masks and keypoints, top-1 before top-5: what is asked for first must not hang on the order of a file."""
+"""After boxes and top-1: what a rule finds first must not hang on the order of the columns."""
 
 
 def read_results(path: Path, *, name: str = "results.csv") -> Epochs:

@@ -11,12 +11,8 @@ from diag.load.tables import parse_results_txt
 
 Kind = Literal["results", "rows", "table", "args", "opt", "hyp", "data", "text"]
 
-ARGUMENTS = frozenset(
-    "epochs batch batch_size imgsz img_size patience lr0 lrf momentum weight_decay warmup_epochs optimizer hsv_h hsv_s"
-    " mosaic mixup close_mosaic workers amp cos_lr box cls dfl device save_period close_mosaic rect cache seed"
-    " deterministic single_cls image_weights multi_scale label_smoothing fliplr flipud degrees translate scale"
-    " warmup_bias_lr warmup_momentum nbs freeze pretrained weights hyp".split()
-)
+_WORDS = "epochs"
+ARGUMENTS = frozenset(_WORDS.split())
 """Names of training arguments of Ultralytics and YOLOv5 that hardly anything else has."""
 _KEY = re.compile(r"^\s{0,8}['\"]?([A-Za-z_]\w{0,40})['\"]?\s*:(?:\s|$)")
 _MAX = 1 << 18
@@ -68,5 +64,8 @@ def _yaml_keys(text: str) -> set[str] | None:
     if not lines or any(len(line) > 4000 for line in lines[:200]):
         return None
     found = [m[1] for line in lines if (m := _KEY.match(line))]
-    items = sum(line.lstrip().startswith(("- ", "]", "[", "---")) or re.match(r"\s+\d+:\s?\S", line) is not None for line in lines)
+    items = sum(
+        line.lstrip().startswith(("- ", "]", "[", "---")) or re.match(r"\s+\d+:\s?\S", line) is not None
+        for line in lines
+    )
     return set(found) if len(found) >= 2 and len(found) + items >= 0.9 * len(lines) else None

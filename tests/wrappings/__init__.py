@@ -1,7 +1,7 @@
 """The same evidence in other wrappings: how people paste, zip, copy, export and re-save it.
 
-A wrapping takes the files of a case (name -> bytes) and gives other files that say the same. `lossy` ones take something
-away, so that less may be found, never something else.
+A wrapping takes the files of a case (name -> bytes) and gives other files that say the same. `lossy` ones take
+something away, so that less may be found, never something else.
 """
 
 from collections.abc import Mapping

@@ -16,9 +16,11 @@ _PROSE_EN = """### Search before asking
 Hi, thanks for the great work! I train on my own data with the command from the docs and something is off.
 Could somebody have a look? Here is what I get:
 """
-_END_EN = "\nAny help is appreciated. It worked for a friend of mine on another machine.\n\n### Additional\n\n_No response_\n"
-_PROSE_ZH = "### 问题描述\n\n大家好，我用自己的数据集训练的时候遇到了问题，日志如下，请大神帮忙看看：\n"
-_END_ZH = "\n环境是按照文档装的，之前没有遇到过。谢谢！\n"
+_END_EN = (
+    "\nAny help is appreciated. It worked for a friend of mine on another machine.\n\n### Additional\n\n_No response_\n"
+)
+_PROSE_ZH = "### 问题描述\n\n大家好，我用自己的数据集训练的时候遇到了问题，日志如下，请大神帮忙看看：\n"  # noqa: RUF001
+_END_ZH = "\n环境是按照文档装的，之前没有遇到过。谢谢！\n"  # noqa: RUF001
 _LANGS = {".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".log": "", ".txt": "text", ".md": ""}
 
 
@@ -50,7 +52,7 @@ def _issue(prose: str, end: str):  # type: ignore[no-untyped-def]
 def _details(files: Files) -> Files:
     return {
         n: (
-            f"Full log:\n\n<details>\n<summary>Click to expand</summary>\n\n{_fence(_plain(d))}\n</details>\n\nThanks.\n"
+            f"Full log:\n\n<details>\n<summary>Click here</summary>\n\n{_fence(_plain(d))}\n</details>\n\nThanks.\n"
         ).encode()
         if is_log(n, d)
         else d
@@ -121,7 +123,9 @@ def _json_log(files: Files) -> Files:
     made: Files = {}
     for n, d in files.items():
         lines = (_plain(d) + "\n").splitlines(keepends=True)
-        rows = [json.dumps({"log": line, "stream": "stdout", "time": "2024-05-01T12:00:00.123456789Z"}) for line in lines]
+        rows = [
+            json.dumps({"log": line, "stream": "stdout", "time": "2024-05-01T12:00:00.123456789Z"}) for line in lines
+        ]
         made[n] = ("\n".join(rows) + "\n").encode() if is_log(n, d) else d
     return made
 

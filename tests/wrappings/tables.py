@@ -169,10 +169,19 @@ NAMES: dict[str, dict[str, tuple[str, Callable[[float], str]]]] = {
     "milliseconds": {
         f"{c}_s": (f"{c}_ms", _times(1000))
         for c in (
-            "data_wait", "h2d", "forward", "loss", "backward", "optim", "postproc", "metrics", "other", "wall",
+            "data_wait",
+            "h2d",
+            "forward",
+            "loss",
+            "backward",
+            "optim",
+            "postproc",
+            "metrics",
+            "other",
+            "wall",
         )
     },
-}  # fmt: skip
+}
 """Other tool's names: column -> (its name there, its cell there)."""
 
 
@@ -301,7 +310,10 @@ def _dmon(text: str) -> str:
     util = rows[0].index("gpu_util_pct")
     power = rows[0].index("power_w") if "power_w" in rows[0] else None
     mem = rows[0].index("gpu_mem_mib") if "gpu_mem_mib" in rows[0] else None
-    lines = ["# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec     fb   bar1", "# Idx      W      C      C      %      %      %      %     MB     MB"]
+    lines = [
+        "# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec     fb   bar1",
+        "# Idx      W      C      C      %      %      %      %     MB     MB",
+    ]
     for r in rows[1:]:
         watt = f"{float(r[power]):.0f}" if power is not None else "-"
         fb = r[mem] if mem is not None else "-"
@@ -319,7 +331,11 @@ def _beside(how: Callable[[str], str], name: str) -> Callable[[Files], Files]:
             told = how(text) if is_telemetry(n, d) else text
             made[n] = d
             if told != text:
-                drop = {"iowait_pct", "cpu_util_pct"} if name.startswith("sar") else {"gpu_util_pct", "power_w", "gpu_mem_mib"}
+                drop = (
+                    {"iowait_pct", "cpu_util_pct"}
+                    if name.startswith("sar")
+                    else {"gpu_util_pct", "power_w", "gpu_mem_mib"}
+                )
                 rows = _rows(text)
                 keep = [i for i, c in enumerate(rows[0]) if c not in drop]
                 made[n] = _text([[r[i] for i in keep if i < len(r)] for r in rows]).encode()
@@ -330,7 +346,10 @@ def _beside(how: Callable[[str], str], name: str) -> Callable[[Files], Files]:
 
 
 TABLES = (
-    Wrapping("table.semicolon_comma", each_text(is_table, lambda t: _text(_cells(lambda c: c.replace(".", ","))(_rows(t)), delimiter=";"))),
+    Wrapping(
+        "table.semicolon_comma",
+        each_text(is_table, lambda t: _text(_cells(lambda c: c.replace(".", ","))(_rows(t)), delimiter=";")),
+    ),
     Wrapping("table.semicolon", _on(is_table, lambda r: r, delimiter=";")),
     Wrapping("table.tab", _on(is_table, lambda r: r, delimiter="\t")),
     Wrapping("table.pipe", _on(is_table, lambda r: r, delimiter="|")),
@@ -341,11 +360,26 @@ TABLES = (
     Wrapping("table.quoted", _on(is_table, lambda r: r, quoting=csv.QUOTE_ALL)),
     Wrapping("table.bom", each_text(is_table, lambda t: "\ufeff" + t)),
     Wrapping("table.crlf", each_text(is_table, lambda t: t.replace("\r", "").replace("\n", "\r\n"))),
-    Wrapping("table.utf16", lambda f: {n: b"\xff\xfe" + d.decode("utf-8", "replace").encode("utf-16-le") if is_table(n, d) else d for n, d in f.items()}),
+    Wrapping(
+        "table.utf16",
+        lambda f: {
+            n: b"\xff\xfe" + d.decode("utf-8", "replace").encode("utf-16-le") if is_table(n, d) else d
+            for n, d in f.items()
+        },
+    ),
     Wrapping("table.index", _on(is_table, lambda r: [["", *r[0]], *([str(i), *x] for i, x in enumerate(r[1:]))])),
-    Wrapping("table.unnamed_index", _on(is_table, lambda r: [["Unnamed: 0", *r[0]], *([str(i), *x] for i, x in enumerate(r[1:]))])),
+    Wrapping(
+        "table.unnamed_index",
+        _on(is_table, lambda r: [["Unnamed: 0", *r[0]], *([str(i), *x] for i, x in enumerate(r[1:]))]),
+    ),
     Wrapping("table.scientific", _on(is_table, _cells(lambda c: f"{float(c):.8e}"))),
-    Wrapping("table.float_epochs", _on(is_results, lambda r: [r[0], *([f"{float(x[0]):.1f}" if _NUMBER.fullmatch(x[0]) else x[0], *x[1:]] for x in r[1:])])),
+    Wrapping(
+        "table.float_epochs",
+        _on(
+            is_results,
+            lambda r: [r[0], *([f"{float(x[0]):.1f}" if _NUMBER.fullmatch(x[0]) else x[0], *x[1:]] for x in r[1:])],
+        ),
+    ),
     Wrapping("table.reordered", _on(is_table, _reorder)),
     Wrapping("table.upper_names", _on(is_telemetry, lambda r: [[c.upper() for c in r[0]], *r[1:]])),
     Wrapping("table.title_line", each_text(is_table, lambda t: "sep=,\n" + t)),
@@ -362,4 +396,4 @@ TABLES = (
     Wrapping("export.json_lines", _suffix(is_table, _record_lines, ".jsonl")),
     Wrapping("export.sar", _beside(_sparse_sar, "sar.txt")),
     Wrapping("export.dmon", _beside(_dmon, "dmon.txt")),
-)  # fmt: skip
+)

@@ -3,6 +3,7 @@
 import datetime
 import re
 import textwrap
+from collections.abc import Callable
 
 from tests.wrappings.base import Files, Wrapping, each, each_line, each_text, is_log, is_text
 
@@ -17,7 +18,7 @@ def _iso(i: int) -> str:
     return f"{_at(i):%Y-%m-%dT%H:%M:%S}.{(i * 7919) % 1000:03d}123456Z"
 
 
-PREFIXES = {
+PREFIXES: dict[str, Callable[[int], str]] = {
     "docker_compose": lambda i: "train-1  | ",
     "docker_compose_v1": lambda i: "trainer_1  | ",
     "kubectl_timestamps": lambda i: f"{_iso(i)} ",
@@ -56,7 +57,8 @@ PREFIXES = {
 def _prefixed(name: str) -> Wrapping:
     # Only markup is put before captures such as nvidia-smi, too.
     kind = is_text if name in {"indent4", "indent_tab", "quote", "quote_twice"} else is_log
-    return Wrapping(f"text.{name}", each_line(kind, lambda i, line: PREFIXES[name](i) + line))
+    put: Callable[[int], str] = PREFIXES[name]
+    return Wrapping(f"text.{name}", each_line(kind, lambda i, line: put(i) + line))
 
 
 def _bars(text: str) -> str:
@@ -74,7 +76,7 @@ def _colours(_: int, line: str) -> str:
 def _script(text: str) -> str:
     body = text.replace("\n", "\r\n")
     return (
-        'Script started on 2024-05-01 12:00:00+02:00 [TERM="xterm-256color" TTY="/dev/pts/3" COLUMNS="120" LINES="40"]\n'
+        'Script started on 2024-05-01 12:00:00+02:00 [TERM="xterm-256color" TTY="/dev/pts/3" COLUMNS="120"]\n'
         "\x1b]0;me@gpu: ~/yolo\x07\x1b[?2004h(yolo) me@gpu:~/yolo$ python train.py\r\n\x1b[?2004l\r" + body + "\r\n"
         "\x1b[?2004h(yolo) me@gpu:~/yolo$ exit\r\n\n"
         'Script done on 2024-05-01 13:00:00+02:00 [COMMAND_EXIT_CODE="0"]\n'
@@ -113,7 +115,7 @@ def _tail_header(files: Files) -> Files:
 
 
 def _gbk(data: bytes) -> bytes:
-    return ("训练日志如下：\n" + data.decode("utf-8", "replace")).encode("gb18030")
+    return ("训练日志如下:\n" + data.decode("utf-8", "replace")).encode("gb18030")
 
 
 def _latin1(data: bytes) -> bytes:
