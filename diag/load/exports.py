@@ -167,6 +167,12 @@ def records(text: str) -> str | None:
     return out.getvalue() if grid(out.getvalue()) else None
 
 
+def _flat(record: Any) -> bool:
+    """A single sample: mostly numbers, and none of them within another thing."""
+    numbers = [isinstance(v, (int, float)) for v in record.values()] if isinstance(record, dict) else []
+    return len(numbers) >= 3 and sum(numbers) > len(numbers) / 2
+
+
 def _objects(text: str) -> list[dict[str, Any]]:
     head = text.lstrip()[:1]
     try:
@@ -178,6 +184,8 @@ def _objects(text: str) -> list[dict[str, Any]]:
                 made = [json.loads(line) for line in lines] if len(lines) > 1 else []
             except ValueError:
                 made = []
+            if not made and len(lines) == 1 and _flat(whole := json.loads(text)):
+                made = [whole]
             if not made and isinstance(whole := json.loads(text), dict):
                 lists = {k: v for k, v in whole.items() if isinstance(v, list)}
                 same = len({len(v) for v in lists.values()}) == 1 and len(lists) == len(whole) >= 2

@@ -201,7 +201,7 @@ def is_run_folder(path: Path) -> bool:
     """A sub-folder that holds one of several runs to be compared."""
     if re.match(r"(?:run|trial)[-_ ]\w+$", path.name, re.I) is None:
         return False
-    told = _LOGS | {".txt", ".md", ".csv"}
+    told = _LOGS | {".txt", ".md", ".csv", ""}
     return _has_run(path) or any(p.suffix.lower() in told and p.is_file() for p in path.iterdir())
 
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from diag.errors import InputError
-from diag.load.sniff import is_screenshot
+from diag.load.sniff import is_screenshot, kind_of
 
 MAX_UNPACKED = 1024 * 1024 * 1024
 MAX_MEMBERS = 20_000
@@ -188,9 +188,8 @@ def _named(path: Path) -> Path:
     """Standard input as a file whose suffix says what is in it."""
     with path.open("rb") as file:
         head = file.read(4096)
-    first = head.splitlines()[0] if head.strip() else b""
-    csv = first.count(b",") >= 2 and any(w in head for w in (b"train/", b"metrics/", b"t_s", b"wall_s"))
-    jsonl = first.startswith(b'{"k"')
+    csv = kind_of((head.rpartition(b"\n")[0] or head).decode("utf-8", "replace")) in {"results", "table"}
+    jsonl = head.startswith(b'{"k"')
     return path.rename(path.with_name(f"stdin{'.csv' if csv else '.jsonl' if jsonl else '.log'}"))
 
 

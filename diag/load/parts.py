@@ -124,14 +124,15 @@ def _unquoted(text: str) -> tuple[str, bool]:
 
 def _fenced(lines: list[str]) -> list[Part] | None:
     """Blocks between fences; what stands around them is prose, which may name the next block."""
+    if not any("```" in line or "~~~" in line for line in lines):
+        return None
     parts: list[Part] = []
     prose = list(lines)
-    at, name = 0, ""
+    at, before = 0, ""
     while at < len(lines) and len(parts) < MAX_PARTS:
         found = _FENCE.match(lines[at])
         if not found:
-            if lines[at].strip():
-                name = _named(lines[at])
+            before = lines[at] if lines[at].strip() else before
             at += 1
             continue
         end = at + 1
@@ -140,9 +141,9 @@ def _fenced(lines: list[str]) -> list[Part] | None:
             end += 1
         body = [line.removeprefix(found["margin"]) for line in lines[at + 1 : end]]
         if any(line.strip() for line in body):
-            parts += _inner(name or _LANGS.get(found["lang"].lower(), ""), body, at + 1)
+            parts += _inner(_named(before) or _LANGS.get(found["lang"].lower(), ""), body, at + 1)
         prose[at : end + 1] = [""] * (end + 1 - at)
-        at, name = end + 1, ""
+        at, before = end + 1, ""
     if not parts:
         return None
     rest = _without_markup(prose)
@@ -159,6 +160,8 @@ def _inner(name: str, body: list[str], line: int) -> list[Part]:
 
 def _named(line: str) -> str:
     """The file that a line of prose announces."""
+    if len(line) > 300:
+        return ""
     for pattern in (_HEADER, _COMMAND, _COLON):
         if found := pattern.fullmatch(line.strip()):
             return found[1]
@@ -224,11 +227,10 @@ def _margins(lines: list[str]) -> list[Part] | None:
     """
     parts: list[Part] = []
     prose = list(lines)
-    at, name = 0, ""
+    at, before = 0, ""
     while at < len(lines) and len(parts) < MAX_PARTS:
         if not lines[at].startswith("    ") or (at and lines[at - 1].strip()):
-            if lines[at].strip():
-                name = _named(lines[at])
+            before = lines[at] if lines[at].strip() else before
             at += 1
             continue
         end = at
@@ -237,10 +239,10 @@ def _margins(lines: list[str]) -> list[Part] | None:
         body = [line[4:] for line in lines[at:end]]
         told = [line for line in body if line.strip()]
         flush = sum(not line.startswith(" ") for line in told)
-        if name or flush >= max(1, 0.3 * len(told)):
-            parts.append(Part(name, "\n".join(body), at))
+        if flush >= max(1, 0.3 * len(told)):
+            parts.append(Part(_named(before), "\n".join(body), at))
             prose[at:end] = [""] * (end - at)
-            name = ""
+            before = ""
         at = end
     if not parts:
         return None

@@ -5,9 +5,7 @@ files are written plain into a folder of their own, and evidence names them as t
 """
 
 import contextlib
-import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -17,36 +15,16 @@ from diag.load.dialect import canonical
 from diag.load.exports import merged, records
 from diag.load.parts import Part, headed, split
 from diag.load.plain import decode, plain
-from diag.load.sniff import Kind, is_screenshot, kind_of
+from diag.load.prefix import Prefix, prefixes_of, stripped
+from diag.load.sniff import Kind, kind_of
+from diag.load.staging import files_of, free, pictures_of, put, texts_of
 
-MAX_WHOLE = 16 * 1024 * 1024
+MAX_WHOLE = 4 * 1024 * 1024
 """A larger text is no paste: only prefixes are taken off it, line by line."""
-MAX_FILES = 2000
-_MAX_DEPTH = 6
+_SURE = 16 * 1024
+"""Bytes of a growing file after which it stays what it is."""
+_HEAD = 256 * 1024
 _ROUNDS = 3
-_TEXTS = {
-    ".log",
-    ".out",
-    ".err",
-    ".txt",
-    ".md",
-    ".markdown",
-    ".rst",
-    ".json",
-    ".jsonl",
-    ".ipynb",
-    ".cast",
-    ".html",
-    ".htm",
-    ".csv",
-    ".tsv",
-    ".yaml",
-    ".yml",
-    ".typescript",
-    ".diff",
-    ".patch",
-    "",
-}
 _TABLES = {".csv", ".tsv"}
 _YAMLS = {".yaml", ".yml"}
 _PLAIN = {".log", ".out", ".err", ".txt", ".md", ".json", ".jsonl", "", *_TABLES, *_YAMLS}
@@ -71,28 +49,35 @@ class Restored:
 
 @dataclass(frozen=True)
 class _Made:
-    """A plain file: where it goes, and what it is called."""
+    """A plain file: where it goes, what it is called, and its text; of a large one, the prefixes to be taken off."""
 
     name: str
     shown: str
     text: str
+    prefixes: tuple[Prefix, ...] = ()
 
 
 @contextlib.contextmanager
-def restored(source: Path) -> Iterator[Restored]:
-    """The files of a folder (or the one file) in a form that the loaders know."""
+def restored(source: Path, known: set[Path] | None = None) -> Iterator[Restored]:
+    """The files of a folder (or the one file) in a form that the loaders know.
+
+    `known` are files that were found plain before, and are not looked at again; those found plain are added.
+    """
+    known = set() if known is None else known
     if source.is_dir() and any((source / name).exists() for name in _OURS):
         yield Restored(source)
         return
     base = source if source.is_dir() else source.parent
-    files = _files(source)
+    files = [p for p in texts_of(source) if p not in known]
     made: dict[Path, list[_Made]] = {}
     for path in files:
         with contextlib.suppress(OSError, RecursionError):
             if (found := _restore(path, path.relative_to(base).as_posix())) is not None:
                 made[path] = found
+            elif path.stat().st_size >= _SURE:
+                known.add(path)
     doubled = _merge(files, made, base)
-    pictures = (f"{p.relative_to(base).as_posix()}: a picture; copy the text instead" for p in _pictures(source))
+    pictures = (f"{p.relative_to(base).as_posix()}: a picture; copy the text instead" for p in pictures_of(source))
     skipped = (*doubled, *pictures)
     if not made:
         yield Restored(source, skipped=skipped)
@@ -111,41 +96,14 @@ def _root(source: Path, base: Path, target: Path, made: dict[Path, list[_Made]])
     return target
 
 
-def _files(source: Path) -> list[Path]:
-    """Regular files that may be texts; label files are what they are."""
-    if not source.is_dir():
-        return [source]
-    found: list[Path] = []
-
-    def walk(folder: Path, depth: int) -> None:
-        for path in sorted(folder.iterdir()):
-            if path.is_symlink() or path.name.startswith(".") or len(found) >= MAX_FILES:
-                continue
-            if path.is_dir():
-                if depth < _MAX_DEPTH and not path.name.lower().startswith(("label", "images", "weights", "trace")):
-                    walk(path, depth + 1)
-            elif path.is_file() and path.suffix.lower() in _TEXTS:
-                found.append(path)
-
-    with contextlib.suppress(OSError):
-        walk(source, 0)
-    return found
-
-
-def _pictures(source: Path) -> list[Path]:
-    """Screenshots: pictures that lie beside logs. The plots of a training and photos are none."""
-    if not source.is_dir():
-        return []
-    with contextlib.suppress(OSError):
-        return sorted(p for p in source.iterdir() if is_screenshot(p) and p.is_file())[:10]
-    return []
-
-
 def _restore(path: Path, shown: str) -> list[_Made] | None:
     """The plain files of a file; None when it is plain already."""
     size = path.stat().st_size
-    if size > MAX_WHOLE or not size:
-        return None
+    if size > MAX_WHOLE:
+        with path.open("rb") as file:
+            lines = file.read(_HEAD).decode("utf-8", "replace").split("\n")
+        prefixes = prefixes_of(lines) if path.suffix.lower() not in _TABLES | {".jsonl"} else ()
+        return [_Made(shown, shown, "", prefixes)] if prefixes else None
     data = path.read_bytes()
     text = decode(data)
     if text is None:
@@ -190,13 +148,15 @@ def _one(part: Part, name: str, shown: str, *, inner: bool = False) -> _Made:
     """One text in plain form under a name that says what it is; `inner`: of a document."""
     text, path = part.text, PurePosixPath(name)
     kind = kind_of(text)
-    if text.lstrip()[:1] in {"[", "{"} and (rows := records(text)) is not None:
+    if kind == "text" and text.lstrip()[:1] in {"[", "{"} and (rows := records(text)) is not None:
         text, kind = rows, kind_of(rows)
     if kind == "text":
         text = plain(text)
         kind = kind_of(text)
     if kind in {"results", "table"}:
         text = canonical(text) or text
+    elif kind in {*_ARGUMENTS, "data"}:
+        text = text.replace("\t", "  ")  # which YAML forbids, and editors write
     elif kind == "text" and part.line:
         text = "\n" * part.line + text  # lines keep their numbers
     path = _called(path, kind, named=bool(part.name) or not inner)
@@ -251,49 +211,25 @@ def _has_epochs(text: str) -> bool:
 def _stage(source: Path, base: Path, target: Path, made: dict[Path, list[_Made]]) -> dict[Path, str]:
     """Write all files of the source, plain ones as they are, and say what they are called."""
     names: dict[Path, str] = {}
-    rest = [source] if source != base else list(_all(base))
+    rest = [source] if source != base else list(files_of(base))
     for path in rest:
         if path not in made:
             place = target / path.relative_to(base)
             place.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(OSError):
-                _put(path, place)
+                put(path, place)
     if source != base and (args := base / "args.yaml").is_file():
         with contextlib.suppress(OSError):
-            _put(args, target / "args.yaml")
-    for parts in made.values():
+            put(args, target / "args.yaml")
+    for path, parts in made.items():
         for part in parts:
-            place = _free(target / part.name)
+            place = free(target / part.name)
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(part.text, encoding="utf-8", errors="replace", newline="")
+            with place.open("w", encoding="utf-8", errors="replace", newline="") as out:
+                if part.prefixes:
+                    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+                        out.writelines(stripped(lines, part.prefixes))
+                else:
+                    out.write(part.text)
             names[place] = part.shown
     return names
-
-
-def _all(base: Path) -> Iterator[Path]:
-    for folder, inner, files in os.walk(base):
-        inner[:] = sorted(d for d in inner if not (Path(folder) / d).is_symlink())
-        for name in sorted(files):
-            path = Path(folder) / name
-            if path.suffix.lower() in {*_TEXTS, ".ini", ".cfg", ".conf"}:
-                yield path
-
-
-def _put(path: Path, place: Path) -> None:
-    if path.is_symlink():
-        place.symlink_to(path.resolve())  # the loaders say what they do not follow
-        return
-    try:
-        os.link(path, place)
-    except OSError:
-        shutil.copyfile(path, place)
-
-
-def _free(place: Path) -> Path:
-    """A name that no other part has."""
-    number = 2
-    made = place
-    while made.exists():
-        made = place.with_name(f"{place.stem} ({number}){place.suffix}")
-        number += 1
-    return made

@@ -73,7 +73,7 @@ def load_run(path: Path, files: Files | None = None) -> Evidence:
     try:
         if str(path) != "-" and not path.exists():
             raise InputError(f"{path}: no such file or folder; give {ACCEPTED}")
-        with unpacked(path) as (inner, left_out), restored(inner) as plain:
+        with unpacked(path) as (inner, left_out), restored(inner, files.plain) as plain:
             read = Files() if plain.changed else files  # what was written anew is read anew
             load = _load_folder if plain.path.is_dir() else _load_file
             try:

@@ -11,19 +11,25 @@ from diag.load.tables import parse_results_txt
 
 Kind = Literal["results", "rows", "table", "args", "opt", "hyp", "data", "text"]
 
-_WORDS = "epochs"
-ARGUMENTS = frozenset(_WORDS.split())
+ARGUMENTS = frozenset({
+    "epochs", "batch", "batch_size", "imgsz", "img_size", "patience", "lr0", "lrf", "momentum", "weight_decay",
+    "warmup_epochs", "optimizer", "hsv_h", "hsv_s", "hsv_v", "mosaic", "mixup", "close_mosaic", "workers", "amp",
+    "cos_lr", "box", "cls", "dfl", "obj", "device", "save_period", "rect", "cache", "seed", "deterministic",
+    "single_cls", "image_weights", "multi_scale", "label_smoothing", "fliplr", "flipud", "degrees", "translate",
+    "scale", "warmup_bias_lr", "warmup_momentum", "nbs", "freeze", "pretrained", "weights", "hyp", "resume",
+})  # fmt: skip
 """Names of training arguments of Ultralytics and YOLOv5 that hardly anything else has."""
 _KEY = re.compile(r"^\s{0,8}['\"]?([A-Za-z_]\w{0,40})['\"]?\s*:(?:\s|$)")
 _MAX = 1 << 18
-_LEAST = 4
+_LEAST = 3
 
 
 _PICTURES = {
     ".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".heic", ".tif", ".tiff", ".pdf", ".docx", ".doc", ".xlsx",
 }  # fmt: skip
 _SHOTS = re.compile(
-    r"screen|shot|snap|capture|bildschirm|captura|\u622a\u56fe|\u622a\u5c4f|\u5fae\u4fe1|img_\d|^image(?:\W|\d|$)|paste|error|log|console",
+    r"screen|shot|snap|capture|bildschirm|captura|\u622a\u56fe|\u622a\u5c4f|\u5fae\u4fe1|img_\d|^image(?:\W|\d|$)"
+    r"|paste|error|log|console",
     re.I,
 )
 
@@ -38,11 +44,11 @@ def kind_of(text: str) -> Kind:
     head = text[:_MAX]
     if (keys := _yaml_keys(head)) is not None:
         known = keys & ARGUMENTS
-        if {"train", "val"} <= keys and keys & {"names", "nc"}:
+        if keys & {"names", "nc"} and (keys & {"train", "val"} or (keys >= {"names", "nc"} and len(keys) < 10)):
             return "data"
         if len(known) >= _LEAST and len(known) >= 0.3 * len(keys):
             if "epochs" not in keys:
-                return "hyp" if "lr0" in keys and len(known) >= 2 * _LEAST else "text"
+                return "hyp" if "lr0" in keys and len(known) >= 0.6 * len(keys) else "text"
             return "opt" if keys & {"batch_size", "img_size"} else "args"
         return "text"
     if (table := grid(head)) is not None:
