@@ -21,7 +21,7 @@ _QUANTITIES: dict[str, str] = {
     "power_limit_w": r"(?:gpu_)?power_(?:limit|cap|management_limit)|(?:system_)?gpu_enforcedpowerlimitwatts"
     r"|dcgm_fi_dev_power_mgmt_limit|gpu_power_(?:limit|cap)",
     "gpu_temp_c": r"temperature_gpu|(?:system_)?gpu_temp(?:erature)?|dcgm_fi_dev_gpu_temp",
-    "sm_clock_mhz": r"dcgm_fi_dev_sm_clock|(?:system_)?gpu_(?:smclock|clock(?:_sm)?)|clocks_(?:current_)?(?:sm|graphics)",
+    "sm_clock_mhz": r"dcgm_fi_dev_sm_clock|(?:system_)?gpu_(?:smclock|clock)|clocks_(?:current_)?(?:sm|graphics)",
     "cpu_util_pct": r"(?:system_|node_)?cpu(?:_(?:utili[sz]ation|util|usage|percent|load_percent|busy|total))?",
     "iowait_pct": r"(?:node_)?(?:cpu_)?(?:io_?wait|wa)|cpu_times_percent_iowait|wait_io",
     "ram_used_gb": r"(?:system_|host_|node_)?(?:ram|mem(?:ory)?)_(?:used|usage)|virtual_memory_used|ram|kbmemused",
@@ -67,6 +67,7 @@ _PLAIN_UNITS = {
     "ms": 1e-3,
     "min": 60.0,
 }
+_PERCENT = {"%", "pct", "percent"}
 _RATES = {
     "b_s": 2.0**-20,
     "kb_s": 2.0**-10,
@@ -168,7 +169,7 @@ def _factor(canonical: str, unit: str) -> float | None:
             return (1.0 if end == "_mib" else math.nan) if not unit else None
     if canonical.endswith("_pct"):
         return {"": 0.0, "%": 1.0, "pct": 1.0, "percent": 1.0, "ratio": 100.0}.get(unit)
-    return _PLAIN_UNITS.get(unit, 1.0 if not unit else None)
+    return None if unit in _PERCENT else _PLAIN_UNITS.get(unit, 1.0 if not unit else None)
 
 
 def _by_size(rows: Sequence[Cells], i: int) -> float:

@@ -24,6 +24,7 @@ _COMMAND = re.compile(
 _COLON = re.compile(rf"[*`\"']{{0,3}}({_FILE})[*`\"']{{0,3}}\s*[:\uff1a]")
 _FENCE = re.compile(r"^(?P<margin>[ \t]{0,8})(?P<mark>`{3,}|~{3,})[ \t]*(?P<lang>[\w.+-]*)[^`\n]*$")
 _QUOTE = re.compile(r"^(?:>(?!>>) ?){1,4}")
+_TOLD = re.compile(r"\W{0,3}(?:Ultralytics |YOLOv\d|Traceback |Epoch\s+gpu_mem)|\s*\d+/\d+\s+[\d.]+[GM]\s", re.I)
 _LANGS = {"csv": "table.csv", "yaml": "part.yaml", "yml": "part.yaml"}
 
 
@@ -244,7 +245,7 @@ def _margins(lines: list[str]) -> list[Part] | None:
             prose[at:end] = [""] * (end - at)
             before = ""
         at = end
-    if not parts:
-        return None
+    if not parts or any(_TOLD.match(line) for line in prose):
+        return None  # a log in which something is indented
     rest = _without_markup(prose)
     return [*parts, Part("", "\n".join(rest), prose=True)] if any(line.strip() for line in rest) else parts

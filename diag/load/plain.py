@@ -120,7 +120,8 @@ def unfolded(lines: list[str]) -> list[str]:
     within = [i for i in full if not lines[i].endswith(" ") and not lines[i + 1].startswith(" ")]
     words = [i for i in within if lines[i][-1].islower() and lines[i + 1][0].islower()]
     alike = [i for i in within if _shape(lines[i]) == _shape(lines[i + 1])]
-    rests = [i for i in full if i not in set(within) and _REST.fullmatch(lines[i + 1])]
+    broken = set(within)
+    rests = [i for i in full if i not in broken and _REST.fullmatch(lines[i + 1])]
     few = len(lines) <= _SHORT and bool(words) and len(words) == len(full)
     many = len(within) + len(rests) >= max(_MIN_FOLDS, 0.1 * len(full)) and len(alike) <= 0.3 * len(within)
     if not (few or many):

@@ -237,7 +237,7 @@ def _first(folder: Path, *names: str) -> Path | None:
 
 def _step_log(folder: Path, *, most: int = 20, lines: int = 20) -> Path | None:
     """A log of another name that names the times of a batch on its lines; this many of its first ones must."""
-    for path in sorted(p for p in folder.iterdir() if p.suffix.lower() in {".log", ".txt", ".out"})[:most]:
+    for path in sorted(p for p in folder.iterdir() if p.suffix.lower() in {".log", ".txt", ".out", ".md", ""})[:most]:
         if not path.is_file() or path.is_symlink():
             continue
         with path.open("rb") as file:
