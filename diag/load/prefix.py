@@ -42,7 +42,7 @@ def _counted(words: list[str]) -> bool:
     numbers = [int(w) for w in words]
     rising = all(0 < b - a <= 50 for a, b in pairwise(numbers))
     if len(numbers) < 4:
-        return numbers[0] == 1 and rising
+        return (numbers[0] == 1 and rising) or (len(numbers) == 3 and not any(numbers))
     distinct = len(set(numbers))
     return rising or (max(numbers) < 1024 and distinct <= max(1, len(numbers) // 4))
 
@@ -70,7 +70,7 @@ PREFIXES: tuple[Prefix, ...] = (
     _made(rf"{_LEVEL}:[\w.]{{1,60}}:", least=3),
     _made(r"((?:[A-Za-z]:)?[\w./\\ -]{1,200}\.(?:log|out|err|txt))[:-](?:\d+[:-])?(?=.?)", check=_one_file),
     _made(r"((?:[A-Za-z]:)?[\w./\\ -]{1,200}\.\w{1,5})[:-](?:\d+[:-])?(?=.?)", least=3, check=_one_file),
-    _made(r" {0,6}(\d{1,7})(?:[:|)]|\.(?= |$)|\t) ?", least=2, check=_counted),
+    _made(r" {0,6}(?!\d\d:\d\d:\d\d)(\d{1,7})(?:[:|)]|\.(?= |$)|\t) ?", least=2, check=_counted),
     _made(r"(?:>(?!>>) ?){1,4}", least=1),
     _made(r"\+(?![-=+]{3})", least=3),
     _made(r"#(?!\s*#) ?", least=3),

@@ -190,6 +190,13 @@ def _merge(files: list[Path], made: dict[Path, list[_Made]], base: Path) -> list
     for folder, texts in folders.items():
         if any(kind_of(t) == "results" and _has_epochs(t) for t in texts.values()):
             continue
+        for path, text in list(texts.items()):  # a file that tells of all is a table of its own
+            alone = merged({path.name: text}) if kind_of(text) == "table" else None
+            if alone is not None:
+                shown = path.relative_to(base).as_posix()
+                made[path] = [_Made(f"{PurePosixPath(shown).with_suffix('')}.csv", shown, alone.text)]
+                left_out += _doubled(shown, alone.doubled)
+                del texts[path]
         if (result := merged({p.name: t for p, t in texts.items()})) is None:
             continue
         shown = (folder.relative_to(base) / "results.csv").as_posix()
@@ -197,10 +204,13 @@ def _merge(files: list[Path], made: dict[Path, list[_Made]], base: Path) -> list
         for path in [p for p in texts if p.name in result.used]:
             one = path.relative_to(base).as_posix() if len(result.used) == 1 else shown
             made[path] = [_Made(shown, one, result.text)] if first else []
-            if first and result.doubled:
-                left_out.append(f"{one}: {result.doubled} values for steps that have one already; the last ones count")
+            left_out += _doubled(one, result.doubled if first else 0)
             first = False
     return left_out
+
+
+def _doubled(shown: str, count: int) -> list[str]:
+    return [f"{shown}: {count} values for steps that have one already; the last ones count"] if count else []
 
 
 def _has_epochs(text: str) -> bool:

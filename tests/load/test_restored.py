@@ -77,6 +77,7 @@ def test_line_numbers_are_taken_off() -> None:
         LOG,
         ["| 0  Tesla T4   Off | 00000000:00:04.0 Off |", "| N/A 45C  P8  9W / 70W | 0MiB / 15360MiB |"] * 3,
         [">>> import torch", ">>> torch.cuda.is_available()", "False"],
+        ["12:00:05 epoch 1", "12:00:09 epoch 2", "12:00:13 epoch 3", "12:00:17 epoch 4", "12:00:21 epoch 5"],
         ["640: 1", "12: 3", "7: 4", "9000: 2", "11: 2"],
         ["epoch 1/9 batch 1/99 | dataloader: 0.2s, model: 0.1s", "epoch 1/9 batch 2/99 | dataloader: 0.2s, model: 0.1s"],
         ["/a/b.jpg: corrupt", "/a/c.jpg: corrupt", "/a/d.jpg: corrupt"],
@@ -354,9 +355,9 @@ def test_a_screenshot_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"> " * 500_000,
-        b"```\n" * 50_000,
-        b"[" * 200_000,
+        b"> " * 250_000,
+        b"```\n" * 20_000,
+        b"[" * 100_000,
         b'{"a":' * 100_000,
         b"&gt;" * 200_000,
         b"<pre" * 100_000,

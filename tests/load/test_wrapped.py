@@ -21,8 +21,11 @@ FEW = (
 ).split()
 """Of every kind: logs, several runs, captures, arguments, labels, YOLOv5, tables of nvidia-smi, curves, step times."""
 _OPEN = {
-    # What a paste does not hold any more: which of two unnamed tables came first.
+    # What is not there any more: which of two tables without a name came first, and whose chart it is.
     "doc.untitled": {"c82_restart_not_resume"},
+    "name.nothing_said": {"c82_restart_not_resume"},
+    "export.tensorboard": {"c82_restart_not_resume"},
+    "export.wandb_charts": {"c82_restart_not_resume"},
 }
 
 
