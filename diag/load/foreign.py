@@ -71,14 +71,15 @@ def add_foreign(evidence: Evidence, base: Path, read: Read[Any], name: Callable[
             continue
         if path.name.startswith("results") and (rows := parse_results_txt(text, name=name(path))):
             results = rows
+        elif (sampled := samples(text)) is not None:  # before logs: its rows for `all` CPUs look like scores
+            tables[name(path)] = sampled
+            texts.append((name(path), text))
         elif _speaks(made := parse_log(text, name=name(path))):
             logs.append(made)
             if not (made[1].epochs or made[0].banner):
                 texts.append((name(path), text))  # a paste of a log and of other programs
         else:
             texts.append((name(path), text))
-            if (rows_text := samples(text)) is not None:
-                tables[name(path)] = rows_text
     return assemble(
         evidence,
         logs=logs,

@@ -24,7 +24,10 @@ _COMMAND = re.compile(
 _COLON = re.compile(rf"[*`\"']{{0,3}}({_FILE})[*`\"']{{0,3}}\s*[:\uff1a]")
 _FENCE = re.compile(r"^(?P<margin>[ \t]{0,8})(?P<mark>`{3,}|~{3,})[ \t]*(?P<lang>[\w.+-]*)[^`\n]*$")
 _QUOTE = re.compile(r"^(?:>(?!>>) ?){1,4}")
-_TOLD = re.compile(r"\W{0,3}(?:Ultralytics |YOLOv\d|Traceback |Epoch\s+gpu_mem)|\s*\d+/\d+\s+[\d.]+[GM]\s", re.I)
+_TOLD = re.compile(
+    r"\W{0,3}(?:Ultralytics |YOLOv\d|Traceback |Epoch\s+gpu_mem)|\s*\d+/\d+\s+[\d.]+[GM]\s|\s+File \"|[\w.]*Error: ",
+    re.I,
+)
 _LANGS = {"csv": "table.csv", "yaml": "part.yaml", "yml": "part.yaml"}
 
 
@@ -240,7 +243,7 @@ def _margins(lines: list[str]) -> list[Part] | None:
         body = [line[4:] for line in lines[at:end]]
         told = [line for line in body if line.strip()]
         flush = sum(not line.startswith(" ") for line in told)
-        if flush >= max(1, 0.3 * len(told)):
+        if before and flush >= max(1, 0.3 * len(told)):
             parts.append(Part(_named(before), "\n".join(body), at))
             prose[at:end] = [""] * (end - at)
             before = ""

@@ -1,7 +1,7 @@
 """The answer must not depend on how the evidence was wrapped: cases in other wrappings say what they said.
 
-A part of the cases in each wrapping here; `WRAPPED=all scripts/test tests/load/test_wrapped.py` takes every public case,
-`scripts/bench-wrapped` every case and run there is.
+A part of the cases in each wrapping here; `WRAPPED=all scripts/test tests/load/test_wrapped.py` takes every public
+case, `scripts/bench-wrapped` every case and run there is.
 """
 
 import os
@@ -15,10 +15,10 @@ from tests.wrappings import WRAPPINGS, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 ALL = os.environ.get("WRAPPED") == "all"
-FEW = (
-    "c02_drive_scan c11_ram_cache_swaps c31_wrong_gpu_index c44_gtx16_all_nan c63_pose_fullimage_boxes"
-    " c82_restart_not_resume q09 u019 u026 u074 v12 w23 x04"
-).split()
+FEW = {
+    "c02_drive_scan", "c11_ram_cache_swaps", "c31_wrong_gpu_index", "c44_gtx16_all_nan", "c63_pose_fullimage_boxes",
+    "c82_restart_not_resume", "q09", "u019", "u026", "u074", "v12", "w06", "w23", "x04",
+}  # fmt: skip
 """Of every kind: logs, several runs, captures, arguments, labels, YOLOv5, tables of nvidia-smi, curves, step times."""
 _OPEN = {
     # What is not there any more: which of two tables without a name came first, and whose chart it is.
