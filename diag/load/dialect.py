@@ -14,6 +14,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf|-inf|Na
 _NAME = re.compile(r"[A-Za-z_%][^\n]{0,120}")
 _MAX_ROWS = 200_000
 _MAX_COLUMNS = 500
+_MAX_LINE = 100_000
 
 
 def grid(text: str) -> Grid | None:
@@ -43,8 +44,9 @@ def canonical(text: str) -> str | None:
     if made is None:
         return None
     first = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
-    if [c.strip() for c in next(csv.reader([first]))] == [c.strip() for c in made[0]] and first.count(",") >= 1:
-        return None
+    if len(first) < _MAX_LINE and first.count(",") >= 1:
+        if [c.strip() for c in next(csv.reader([first]))] == [c.strip() for c in made[0]]:
+            return None
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(made)
     return out.getvalue()
