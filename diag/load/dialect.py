@@ -44,9 +44,9 @@ def canonical(text: str) -> str | None:
     if made is None:
         return None
     first = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
-    if len(first) < _MAX_LINE and first.count(",") >= 1:
-        if [c.strip() for c in next(csv.reader([first]))] == [c.strip() for c in made[0]]:
-            return None
+    short = len(first) < _MAX_LINE and first.count(",") >= 1
+    if short and [c.strip() for c in next(csv.reader([first]))] == [c.strip() for c in made[0]]:
+        return None
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(made)
     return out.getvalue()

@@ -95,7 +95,7 @@ def _speaks(made: tuple[Console, TrainLog]) -> bool:
     """Whether a training speaks in this text."""
     console, log = made
     told = log.epochs or log.parts or log.scans or log.caches or log.args or log.autobatch_gib or log.transferred
-    return bool(told or console.banner)
+    return bool(told or log.optimizer or console.banner)
 
 
 def _label_text(path: Path) -> str | None:

@@ -196,7 +196,15 @@ def archives() -> list[bytes]:
 def documents() -> list[bytes]:
     """Files in a few wrappings: an issue, a notebook, a recording, charts, tables of other dialects."""
     told = {"args.yaml": OPT, "console.log": LOG, "results.csv": V5}
-    names = ("doc.issue_en", "doc.notebook", "doc.cast", "doc.docker_json", "doc.paste_md", "doc.paste_cat", "doc.mail")
+    names: tuple[str, ...] = (
+        "doc.issue_en",
+        "doc.notebook",
+        "doc.cast",
+        "doc.docker_json",
+        "doc.paste_md",
+        "doc.paste_cat",
+        "doc.mail",
+    )
     names += ("text.docker_compose", "text.hard_wrap80", "text.utf16_le", "text.gbk", "table.markdown")
     made = [data for name in names for data in WRAPPINGS[name].change(told).values()]
     made.append(b"Wall time,Step,Value\n1714550400.0,1,0.5\n1714550460.0,2,0.4\n")
