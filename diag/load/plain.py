@@ -11,7 +11,7 @@ _SPACES = str.maketrans({
     "\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u3000": " ", "\u200b": None, "\u200c": None, "\u200d": None,
     "\u2060": None, "\ufeff": None, "\u200e": None, "\u200f": None,
     "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"',
-    "\u2026": "...", "\uff1a": ":", "\uff0c": ",",
+    "\uff1a": ":", "\uff0c": ",",
 })  # fmt: skip
 _ODD = re.compile("[\u00a0\u2007\u202f\u200b-\u200f\u2060\ufeff\u2018\u2019\u201c\u201d\u2026]")
 _LOST_BAR = re.compile(r"(\d% ?)([?\ufffd]{3,})")
@@ -77,7 +77,7 @@ def plain(text: str, *, unfold: bool = True) -> str:
     if unfold:
         lines = unfolded(lines)
     assert len(lines) == before
-    return "\n".join(lines)
+    return "\n".join(lines).replace("\u2026", "...")  # last: it makes lines longer than the terminal was
 
 
 def without_tags(text: str) -> str:

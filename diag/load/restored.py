@@ -55,6 +55,8 @@ class _Made:
     shown: str
     text: str
     prefixes: tuple[Prefix, ...] = ()
+    lost: tuple[str, ...] = ()
+    """What of it had no place."""
 
 
 @contextlib.contextmanager
@@ -78,7 +80,7 @@ def restored(source: Path, known: set[Path] | None = None) -> Iterator[Restored]
                 known.add(path)
     doubled = _merge(files, made, base)
     pictures = (f"{p.relative_to(base).as_posix()}: a picture; copy the text instead" for p in pictures_of(source))
-    skipped = (*doubled, *pictures)
+    skipped = (*(line for parts in made.values() for part in parts for line in part.lost), *doubled, *pictures)
     if not made:
         yield Restored(source, skipped=skipped)
         return
@@ -153,15 +155,19 @@ def _one(part: Part, name: str, shown: str, *, inner: bool = False) -> _Made:
     if kind == "text":
         text = plain(text)
         kind = kind_of(text)
+    lost: tuple[str, ...] = ()
     if kind in {"results", "table"}:
         text = canonical(text) or text
+        if kind == "table" and (whole := merged({path.name: text})) is not None:  # all charts, a row for each value
+            text, kind = whole.text, "results"
+            lost = _doubled(shown, whole.doubled)
     elif kind in {*_ARGUMENTS, "data"}:
         text = text.replace("\t", "  ")  # which YAML forbids, and editors write
     elif kind == "text" and part.line:
         text = "\n" * part.line + text  # lines keep their numbers
     path = _called(path, kind, named=bool(part.name) or not inner)
     own = inner and (part.name or kind != "text")
-    return _Made(path.as_posix(), f"{shown}/{path.name}" if own else shown, text)
+    return _Made(path.as_posix(), f"{shown}/{path.name}" if own else shown, text, lost=lost)
 
 
 def _called(path: PurePosixPath, kind: Kind, *, named: bool) -> PurePosixPath:
@@ -190,13 +196,6 @@ def _merge(files: list[Path], made: dict[Path, list[_Made]], base: Path) -> list
     for folder, texts in folders.items():
         if any(kind_of(t) == "results" and _has_epochs(t) for t in texts.values()):
             continue
-        for path, text in list(texts.items()):  # a file that tells of all is a table of its own
-            alone = merged({path.name: text}) if kind_of(text) == "table" else None
-            if alone is not None:
-                shown = path.relative_to(base).as_posix()
-                made[path] = [_Made(f"{PurePosixPath(shown).with_suffix('')}.csv", shown, alone.text)]
-                left_out += _doubled(shown, alone.doubled)
-                del texts[path]
         if (result := merged({p.name: t for p, t in texts.items()})) is None:
             continue
         shown = (folder.relative_to(base) / "results.csv").as_posix()
@@ -209,8 +208,8 @@ def _merge(files: list[Path], made: dict[Path, list[_Made]], base: Path) -> list
     return left_out
 
 
-def _doubled(shown: str, count: int) -> list[str]:
-    return [f"{shown}: {count} values for steps that have one already; the last ones count"] if count else []
+def _doubled(shown: str, count: int) -> tuple[str, ...]:
+    return (f"{shown}: {count} values for steps that have one already; the last ones count",) if count else ()
 
 
 def _has_epochs(text: str) -> bool:
