@@ -53,6 +53,7 @@ def _made(pattern: str, **how: object) -> Prefix:
 
 PREFIXES: tuple[Prefix, ...] = (
     _made(r"([\w.-]{1,60})\s{0,30}\| ?(?!.*\|\s*$)", check=_one_word),
+    _made(r"([\w.-]{1,60}[-_]\d{1,4})\s{0,30}\| ?", share=0.3, check=_one_file),
     _made(r"\[pod/[^\]]{1,200}\] ?", share=0.3),
     _made(rf"<\d{{1,3}}>1 {_DAY}T{_CLOCK} \S+ \S+ \S+ \S+ (?:-|\[.{{0,200}}?\]) ?", share=0.3),
     _made(rf"(?:<\d{{1,3}}>)?{_MONTH} \d\d:\d\d:\d\d \S{{1,64}} (?!kernel)[\w./@-]{{1,64}}\[\d+\]: ?", share=0.3),
