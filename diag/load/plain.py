@@ -71,6 +71,8 @@ def plain(text: str, *, unfold: bool = True) -> str:
         text = text.replace("\t", "  ")
     lines = _LINES.split(text)
     before = len(lines)
+    if unfold:
+        lines = unfolded(lines)  # a fold after the prefixes were there, and below one before
     if prefixes := prefixes_of(lines):
         lines = list(stripped(lines, prefixes))
     lines = _without_margin(lines)
@@ -127,7 +129,9 @@ def unfolded(lines: list[str]) -> list[str]:
     rests = [i for i in full if i not in broken and _REST.fullmatch(lines[i + 1])]
     bars = [i for i in full if _BAR_BEGUN.search(lines[i]) and _BAR_ENDS.match(lines[i + 1])]
     few = (len(lines) <= _SHORT and bool(words) and len(words) == len(full)) or len(bars) >= max(1, 0.1 * len(full))
-    many = len(within) + len(rests) >= max(_MIN_FOLDS, 0.1 * len(full)) and len(alike) <= 0.3 * len(within)
+    short = len(lines) <= _SHORT and len(within) >= max(2, 0.6 * len(full)) and not alike
+    few = few or (short and not any(lines[i + 1][0].isupper() for i in within))
+    many = len(within) + len(rests) >= max(_MIN_FOLDS, 0.1 * len(full)) and len(alike) <= 0.5 * len(within)
     if not (few or many):
         return lines
     made: list[str] = []
