@@ -24,6 +24,10 @@ _TAIL = 65536
 class Files:
     """Reads each file from its start."""
 
+    def __init__(self) -> None:
+        self.plain: set[Path] = set()
+        """Files that were looked at and need not be restored (`diag.load.restored`)."""
+
     def trace(self, path: Path, name: str) -> TraceSummary:
         """The sums of one rank's trace."""
         return summarize(path, name=name)
@@ -64,6 +68,7 @@ class Follower(Files):
     """Remembers how far each file was read and takes in complete new lines; a file that was replaced starts over."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._traces: dict[Path, _Trace] = {}
         self._counted: dict[Path, _Counted] = {}
         self._logs: dict[Path, _Log] = {}

@@ -14,6 +14,8 @@ _CPU = {"wa": "iowait [%]", "%iowait": "iowait [%]", "r": "procs_running", "b": 
         "rkb/s": "disk_read [kb/s]", "r/s": "reads_per_s", "device": "device", "device:": "device",
         "%cpu": "cpu_util [%]", "%usr": "user [%]", "us": "user [%]", "id": "idle [%]",
         "%idle": "idle [%]"}  # fmt: skip
+_HEAD_LINES = 6
+_DMON_HEAD = re.compile(r"\s*#\s*(?:Date\b.*\bgpu|gpu)\s.*\b(?:pwr|sm|fb)\b")
 _HEADS = (
     re.compile(r"^\s*r\s+b\s+swpd\b.*\bwa\b"),
     re.compile(r"^\s*Device:?\s+.*%util\s*$"),
@@ -32,6 +34,12 @@ def listing_tables(texts: Iterable[tuple[str, str]]) -> tuple[Table, ...]:
         if table is not None:
             made.append(table)
     return tuple(made)
+
+
+def is_listing(text: str) -> bool:
+    """True for what one of these programs printed: a header of it stands among the first lines."""
+    head = [line for line in text[:8192].splitlines() if line.strip()][:_HEAD_LINES]
+    return any(_DMON_HEAD.match(line) or any(p.match(line) for p in _HEADS) for line in head)
 
 
 _RULE = re.compile(r"\s*[|+]?[\s:|+=-]*[-=]{2,}[\s:|+=-]*")

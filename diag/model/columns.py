@@ -26,10 +26,12 @@ _UNITS: dict[str, tuple[str, float]] = {
     "mhz": ("freq", 1.0),
     "ghz": ("freq", 1e3),
 }
+_ALIASES = {"kbmemused": "ram_used_kib", "kbswpused": "swap_used_kib", "swpd": "swap_used_kib", "rkb/s": "disk_read_kb/s"}
+"""Columns of sar, vmstat and iostat, whose manual pages say in which unit they are."""
 _GIB = 2.0**-10
 _LONGEST = 120
-_MONITORS = re.compile(r"^(?:dcgm_fi_(?:dev|prof)_|system_(?=gpu|cpu|mem|disk|proc|system)|monitor_)")
-"""What the exporter of DCGM, Weights & Biases and MLflow put first: `DCGM_FI_DEV_GPU_UTIL`, `system.gpu.0.temp`."""
+_MONITORS = re.compile(r"^(?:dcgm_fi_(?:dev|prof)_|nvidia_smi_|node_|system_(?=gpu|cpu|mem|disk|proc|system)|monitor_)")
+"""What exporters of DCGM and Prometheus, Weights & Biases and MLflow put first: `DCGM_FI_DEV_GPU_UTIL`, `system.gpu.0.temp`."""
 _MEMORY = r"mem(?:ory)?"
 _HOST = rf"(?:(?:host|system|sys|cpu|node|main|physical)_)?(?:ram|{_MEMORY})"
 _DEVICE = rf"(?:vram|(?:gpu|cuda|device|dedicated|fb|framebuffer)(?:_{_MEMORY})?)"
@@ -52,26 +54,31 @@ class Quantity:
 _QUANTITIES = (
     Quantity("gpu_mem_total_mib", rf"{_DEVICE}_(?:total|capacity|size)|total_{_DEVICE}", "bytes", bare=False),
     Quantity("shared_gpu_mem_gb", rf"shared(?:_gpu)?(?:_{_MEMORY})?", "bytes", _GIB, bare=False),
-    Quantity("gpu_mem_mib", rf"{_DEVICE}(?:_(?:used|usage|use|in_use))?|used_vram|gpu_memused", "bytes", bare=False),
-    Quantity("gpu_memutil_pct", r"mem(?:ory)?_(?:util\w*|controller)|utilization_memory", "pct"),
-    Quantity("gpu_util_pct", r"gpu_(?:core_)?(?:util\w*|usage|load|use|busy|activity)|gpu_gpu"
+    Quantity("gpu_mem_mib", rf"{_DEVICE}(?:_(?:used|usage|use|in_use))?|used_vram|gpu_memused"
+             r"|gpu_memory_allocated|mem(?:ory)?_used_gpu", "bytes", bare=False),
+    Quantity("gpu_memutil_pct", r"mem(?:ory)?_(?:copy_)?(?:util\w*|controller)|utilization_memory", "pct"),
+    Quantity("gpu_util_pct", r"gpu_(?:core_)?(?:util\w*|usage|load|use|busy|activity)|gpu_gpu|volatile_gpu_util"
              r"|sm_(?:util\w*|activity)|util\w*_gpu", "pct"),
     Quantity("gpu_util_pct", r"gpu|sm", "pct", bare=False),
     Quantity("power_default_w", r"(?:gpu_)?(?:power|pwr)_default(?:_limit)?|default_power_limit", "power"),
-    Quantity("power_limit_w", r"(?:gpu_)?(?:power|pwr)_(?:limit|cap|max)|(?:enforced_|current_)power_limit", "power"),
-    Quantity("power_w", r"(?:gpu_)?(?:power|pwr)(?:_(?:draw|usage|consumption|avg))?", "power"),
+    Quantity("power_limit_w", r"(?:gpu_)?(?:power|pwr)_(?:(?:management_|mgmt_)?limit|cap|max)"
+             r"|(?:gpu_)?(?:enforced_|current_)power_limit", "power"),
+    Quantity("power_w", r"(?:gpu_)?(?:power|pwr)(?:_(?:draw(?:_average)?|usage|consumption|avg))?", "power"),
     Quantity("gpu_temp_c", r"(?:gpu_)?(?:core_)?(?:temp|temperature)(?:_gpu)?|gtemp", "temp"),
     Quantity("max_sm_mhz_limit", r"max_(?:sm|gpu|graphics|gr|core)_?clocks?|clocks?_max(?:_sm)?", "freq"),
-    Quantity("sm_clock_mhz", r"(?:sm|gr|graphics|core|gpu)_?clocks?|clocks?_(?:sm|gr|gpu|graphics)|pclk", "freq"),
-    Quantity("iowait_pct", r"(?:cpu_)?io_?wait|wait_io", "pct"),
+    Quantity("sm_clock_mhz", r"(?:sm|gr|graphics|core|gpu)_?clocks?|clocks?_(?:current_)?(?:sm|gr|gpu|graphics)"
+             r"|gpu_sm_clock|pclk", "freq"),
+    Quantity("iowait_pct", r"(?:cpu_)?(?:times_percent_)?io_?wait|wait_io", "pct"),
     Quantity("cpu_util_pct", r"(?:total_)?cpu_(?:util\w*|usage|load|use|busy)", "pct"),
-    Quantity("cpu_util_pct", r"cpu", "pct", bare=False),
+    Quantity("cpu_util_pct", r"cpu(?:_total)?", "pct", bare=False),
     Quantity("load1", r"load_?avg(?:_?1m?(?:in)?)?|load_?1(?:m|min)?|load_average"),
-    Quantity("swap_used_gb", r"swap(?:_(?:used|usage|in_use))?|used_swap", "bytes", _GIB, bare=False),
-    Quantity("ram_total_gb", rf"{_HOST}(?:_usage|_used)?_(?:total|limit|size)|total_{_HOST}", "bytes", _GIB,
+    Quantity("swap_used_gb", r"swap(?:_(?:used|usage|in_use|memory_used))?|used_swap", "bytes", _GIB, bare=False),
+    Quantity("ram_total_gb", rf"{_HOST}(?:_usage|_used)?_(?:total|limit|size)|total_{_HOST}"
+             r"|memory_mem_total|virtual_memory_total", "bytes", _GIB,
              bare=False),
     Quantity("ram_used_pct", rf"{_HOST}(?:_(?:used|usage|use))?", "pct", bare=False),
-    Quantity("ram_used_gb", rf"{_HOST}_(?:used|usage|use|in_use|rss)|used_{_HOST}|ram", "bytes", _GIB, bare=False),
+    Quantity("ram_used_gb", rf"{_HOST}_(?:used|usage|use|in_use|rss)|used_{_HOST}|ram"
+             r"|virtual_memory_used", "bytes", _GIB, bare=False),
     Quantity("disk_read_mb_s", r"(?:disk|io)_read(?:_rate|_speed|_throughput)?|r(?:ead)?", "rate", bare=False),
     Quantity("workers", r"(?:num_|n_|loader_|dataloader_)?workers|nw|n_workers"),
     Quantity("batch", r"batch(?:_?size)?|bs|batch_per_gpu"),
@@ -82,6 +89,7 @@ _QUANTITIES = (
     Quantity("images_per_s", r"(?:im|img|imgs|image|images|samples?|frames?)_(?:per_)?(?:s|sec|second)|fps|ips"),
     Quantity("epoch_s", r"(?:time_per_)?epoch(?:_(?:time|duration|wall))?|train_(?:time_)?per_epoch", "time",
              bare=False),
+    Quantity("t_s", r"elapsed(?:_time)?|time_elapsed|relative_time", "time"),
     Quantity("total_s", r"(?:total_|train_|training_|run_)?(?:time|duration)|runtime", "time", bare=False),
 )  # fmt: skip
 _CELL = re.compile(r"[+-]?\d[\d.,]*(?:[eE][+-]?\d+)? ?(%|°?[A-Za-zµ]{1,7}(?:/s)?)")
