@@ -95,9 +95,7 @@ class LogReader:
     where they are not counted from one on.
     """
 
-    def __init__(
-        self, name: str, prefixes: tuple[Prefix, ...] = (), numbers: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, name: str, prefixes: tuple[Prefix, ...] = (), numbers: Sequence[int] | None = None) -> None:
         self.name = name
         self._prefixes = prefixes
         self._numbers = numbers

@@ -12,13 +12,15 @@ _CPU = {"wa": "iowait [%]", "%iowait": "iowait [%]", "r": "procs_running", "b": 
         "swpd": "swap_used [kib]", "si": "swap_in", "so": "swap_out",
         "bi": "blocks_in", "%util": "disk_util [%]", "r_await": "read_await_ms",
         "rkb/s": "disk_read [kb/s]", "r/s": "reads_per_s", "device": "device", "device:": "device",
-        "%cpu": "cpu_util [%]", "%usr": "user [%]", "us": "user [%]", "id": "idle [%]",
+        "%cpu": "cpu_util [%]", "%usr": "user [%]", "%user": "user [%]", "us": "user [%]", "id": "idle [%]",
         "%idle": "idle [%]"}  # fmt: skip
 _HEAD_LINES = 6
+_IDLE, _WAIT = "idle [%]", "iowait [%]"
 _DMON_HEAD = re.compile(r"\s*#\s*(?:Date\b.*\bgpu|gpu)\s.*\b(?:pwr|sm|fb)\b")
 _HEADS = (
     re.compile(r"^\s*r\s+b\s+swpd\b.*\bwa\b"),
     re.compile(r"^\s*Device:?\s+.*%util\s*$"),
+    re.compile(r"^avg-cpu:\s+%user\b.*%iowait\b"),
     re.compile(r"^\s*(?:\d\d:\d\d:\d\d(?: [AP]M)?\s+)?CPU\s+.*%(?:iowait|idle)\b"),
 )
 
@@ -30,9 +32,11 @@ def listing_tables(texts: Iterable[tuple[str, str]]) -> tuple[Table, ...]:
         lines = text.splitlines()[:_MAX_LINES]
         if "NVIDIA-SMI" not in text:  # its boxes look like a grid, and their cells hold three things each
             made += _piped(file, lines)
-        table = _dmon(file, lines) or _columns(file, lines) or _top(file, lines)
-        if table is not None:
-            made.append(table)
+        dmon = _dmon(file, lines)
+        found = [dmon] if dmon else _columns(file, lines)
+        if not found and (top := _top(file, lines)):
+            found = [top]
+        made += found
     return tuple(made)
 
 
@@ -93,17 +97,37 @@ def _top(file: str, lines: list[str]) -> Table | None:
     return made_table(file, ["user [%]", "idle [%]", "iowait [%]"], cells) if cells else None
 
 
-def _columns(file: str, lines: list[str]) -> Table | None:
-    head: list[str] = []
-    rows: list[list[str]] = []
+def _columns(file: str, lines: list[str]) -> list[Table]:
+    """A table for each kind of header; rows belong to the header above them, averages to none."""
+    heads: dict[int, list[str]] = {}
+    rows: dict[int, list[list[str]]] = {}
+    at = -1
     for line in lines:
-        if any(pattern.match(line) for pattern in _HEADS):
-            cells = line.split()
-            if not head:
-                head = cells
+        kind = next((i for i, pattern in enumerate(_HEADS) if pattern.match(line)), -1)
+        cells = line.removeprefix("avg-cpu:").split()
+        if kind >= 0:
+            heads.setdefault(kind, cells)
+            at = kind
             continue
-        cells = line.split()
-        if head and len(cells) == len(head) and sum(bool(re.fullmatch(r"\d+(?:[.,]\d+)?", c)) for c in cells) > 2:
-            rows.append([c.replace(",", ".") for c in cells])
-    names = [_CPU.get(c.lower(), c) for c in head]
-    return made_table(file, names, rows) if rows else None
+        head = heads.get(at, [])
+        if not head or len(cells) != len(head) or cells[0] == "Average:":
+            continue
+        if sum(bool(re.fullmatch(r"\d+(?:[.,]\d+)?", c)) for c in cells) > 2:
+            rows.setdefault(at, []).append([c.replace(",", ".") for c in cells])
+    return [_busy(file, [_CPU.get(c.lower(), c) for c in heads[kind]], found) for kind, found in rows.items()]
+
+
+def _busy(file: str, names: list[str], rows: list[list[str]]) -> Table:
+    """With the load of the CPU, where only what it did not do is told: what is neither idle nor waiting."""
+    if _IDLE in names and "cpu_util [%]" not in names:
+        idle, wait = names.index(_IDLE), names.index(_WAIT) if _WAIT in names else -1
+        names = [*names, "cpu_util [%]"]
+        rows = [[*row, _rest(row[idle], row[wait] if wait >= 0 else "0")] for row in rows]
+    return made_table(file, names, rows)
+
+
+def _rest(idle: str, wait: str) -> str:
+    try:
+        return f"{max(0.0, 100 - float(idle) - float(wait)):.2f}"
+    except ValueError:
+        return ""

@@ -18,6 +18,7 @@ _UNITS: dict[str, tuple[str, float]] = {
     **{name: ("bytes", factor) for name, factor in _BYTES.items()},
     **{f"{name}ps": ("rate", factor) for name, factor in _BYTES.items() if len(name) < 4},
     **dict.fromkeys(("pct", "percent", "percentage", "perc", "%"), ("pct", 1.0)),
+    "ratio": ("pct", 100.0),
     "megabytes": ("bytes", 1.0),
     "gigabytes": ("bytes", 1024.0),
     **dict.fromkeys(("w", "watt", "watts"), ("power", 1.0)),
@@ -26,8 +27,9 @@ _UNITS: dict[str, tuple[str, float]] = {
     "mhz": ("freq", 1.0),
     "ghz": ("freq", 1e3),
 }
-_ALIASES = {"kbmemused": "ram_used_kib", "kbswpused": "swap_used_kib", "swpd": "swap_used_kib", "rkb/s": "disk_read_kb/s"}
+_ALIASES = {"kbmemused": "ram_used_kib", "kbswpused": "swap_used_kib", "swpd": "swap_used_kib"}
 """Columns of sar, vmstat and iostat, whose manual pages say in which unit they are."""
+_SURELY_BYTES = 2.0**28
 _GIB = 2.0**-10
 _LONGEST = 120
 _MONITORS = re.compile(r"^(?:dcgm_fi_(?:dev|prof)_|nvidia_smi_|node_|system_(?=gpu|cpu|mem|disk|proc|system)|monitor_)")
@@ -101,7 +103,8 @@ def plain(column: str) -> tuple[str, str]:
 
     `Epoch Time (min)` is `epoch_time`, `min`; `MemUsed_GiB` is `mem_used`, `gib`; `img/s` is `img_per_s`.
     """
-    text, unit = re.sub(r"^system[/.]", "system_", column.strip()[:_LONGEST], flags=re.I), ""
+    named = column.strip()[:_LONGEST]
+    text, unit = re.sub(r"^system[/.]", "system_", _ALIASES.get(named, named), flags=re.I), ""
     if found := re.search(r"\s*[\[(]([^\])]{1,8})[\])]\s*$", text):
         text, unit = text[: found.start()], found[1].strip().lower()
     text = re.sub(r"([KMGT])iB\b|([KMGT])iB(?![a-z])", lambda m: f"{m[1] or m[2]}IB", text)
@@ -142,12 +145,15 @@ def seconds(column: str, cell: str = "") -> tuple[str, float]:
 def standard(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[tuple[int, float]]]:
     """The columns by their names here, and the factors of those whose numbers have to be converted, by position.
 
-    The first column that measures something gets its name; a second one of the kind keeps its own.
+    The first column that measures something gets its name; a second one of the kind keeps its own. Percentages told as
+    shares (no unit, the utilisation never above 1 and not only 0 and 1) are multiplied by 100.
     """
     names, factors, taken = [], [], {c.strip().lower() for c in columns}
+    bare: list[int] = []
     for i, column in enumerate(columns):
         first = next((row[i] for row in rows if i < len(row) and row[i].strip()), "")
-        found = _quantity(column, first)
+        unit = plain(column)[1] or _unit_of(first) or ("bytes" if _in_bytes(rows, i) else "")
+        found = _quantity(column, unit)
         if found is None or (found[0] != column.strip().lower() and found[0] in taken):
             names.append(column)
             continue
@@ -155,7 +161,26 @@ def standard(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[tup
         taken.add(found[0])
         if found[1] != 1.0:
             factors.append((i, found[1]))
-    return tuple(names), factors
+        elif found[0].endswith("_pct") and not unit:
+            bare.append(i)
+    if _shares(rows, [i for i in bare if names[i] in {"gpu_util_pct", "cpu_util_pct"}]):
+        factors += [(i, 100.0) for i in bare]
+    return tuple(names), sorted(factors)
+
+
+def _in_bytes(rows: Sequence[Sequence[str]], at: int) -> bool:
+    """So large a number without a unit counts bytes, if it measures a memory."""
+    return max(_numbers(rows, at), default=0.0) >= _SURELY_BYTES
+
+
+def _shares(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> bool:
+    values = [v for at in columns for v in _numbers(rows, at)]
+    return any(0 < v < 1 for v in values) and max(values) <= 1
+
+
+def _numbers(rows: Sequence[Sequence[str]], at: int) -> list[float]:
+    cells = (row[at].strip() for row in rows if at < len(row))
+    return [float(c) for c in cells if _NUMBER.fullmatch(c)]
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)")
@@ -202,9 +227,8 @@ def scaled(cell: str, factor: float) -> str:
     return f"{float(found[0]) * factor:.10g}" if found else cell
 
 
-def _quantity(column: str, cell: str) -> tuple[str, float] | None:
-    name, unit = plain(column)
-    unit = unit or _unit_of(cell)
+def _quantity(column: str, unit: str) -> tuple[str, float] | None:
+    name = plain(column)[0]
     kind, factor = _UNITS.get(unit, ("", 1.0))
     for item in _QUANTITIES:
         if not re.fullmatch(item.pattern, name):

@@ -11,14 +11,14 @@ import pytest
 
 from diag.errors import InputError
 from diag.load import load_run
-from diag.load.columns import known, vocabulary
 from diag.load.dialect import canonical, grid
 from diag.load.exports import column, merged, records
+from diag.load.listings import is_listing, listing_tables
 from diag.load.parts import split
 from diag.load.plain import decode, plain, unfolded
 from diag.load.prefix import prefixes_of, stripped
 from diag.load.restored import MAX_WHOLE, restored
-from diag.load.samples import samples
+from diag.load.tables import parse_table
 from diag.load.sniff import kind_of
 from tests.load.conftest import CSV
 
@@ -154,19 +154,33 @@ def test_a_log_is_no_document() -> None:
     assert split(CSV) is None
 
 
-def test_a_notebook_a_recording_and_a_log_of_docker_give_what_was_printed() -> None:
+def test_a_recording_and_a_log_of_docker_give_what_was_printed() -> None:
     told = "\n".join(LOG) + "\n"
     lines = told.splitlines(keepends=True)
-    book = {"cells": [{"cell_type": "code", "outputs": [{"output_type": "stream", "text": lines}]}], "nbformat": 4}
     cast = '{"version": 2, "width": 80}\n' + "".join(
         json.dumps([0.1, "o", told[i : i + 50]]) + "\n" for i in range(0, len(told), 50)
     )
     docker = "".join(json.dumps({"log": line, "stream": "stdout"}) + "\n" for line in lines)
-    for text in (json.dumps(book), cast, docker):
+    for text in (cast, docker):
         (part,) = split(text) or []
         assert part.text == told
     assert split('{"cells": ' + "[" * 100_000) is None
     assert split('{"cells": 7, "nbformat": 4}') is None
+
+
+def test_a_notebook_under_another_name_is_read_as_one(tmp_path: Path) -> None:
+    lines = ("\n".join(LOG) + "\n").splitlines(keepends=True)
+    cell = {"cell_type": "code", "source": ["!yolo train"], "outputs": [{"output_type": "stream", "text": lines}]}
+    text = json.dumps({"cells": [cell], "nbformat": 4}, indent=1)
+    for name in ("a.ipynb", "a.txt", "a.json"):
+        folder = tmp_path / name.replace(".", "_")
+        folder.mkdir()
+        (folder / name).write_text(text)
+        evidence = load_run(folder)
+        assert evidence.console is not None and evidence.console.file == name
+        assert evidence.console.lines and all(
+            text.split("\n")[k.line - 1].strip()[:1] == '"' for k in evidence.console.lines
+        )
 
 
 @pytest.mark.parametrize(
@@ -209,41 +223,53 @@ def test_nvidia_smi_is_no_table_and_plain_csv_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "unit"),
+    ("name", "told"),
     [
-        ("GPU-Util", ("gpu_util_pct", 0.0)),
-        ("gpu_utilization", ("gpu_util_pct", 0.0)),
-        ("system.gpu.0.gpu", ("gpu_util_pct", 0.0)),
-        ("DCGM_FI_DEV_GPU_UTIL", ("gpu_util_pct", 0.0)),
-        ("system.gpu.0.memoryAllocatedBytes", ("gpu_mem_mib", 2.0**-20)),
-        ("gpu_mem_gb", ("gpu_mem_mib", 1024.0)),
-        ("Power Draw (W)", ("power_w", 1.0)),
-        ("IO Wait (%)", ("iowait_pct", 1.0)),
-        ("ram_used_mib", ("ram_used_gb", 1 / 1024)),
-        ("node_memory_MemTotal_bytes", ("ram_total_gb", 2.0**-30)),
-        ("cpu_percent", ("cpu_util_pct", 1.0)),
-        ("gpu_mem_g", None),
-        ("gpu", None),
-        ("gpu_power_pct", None),
-        ("images_per_s", None),
-        ("lr/pg0", None),
+        ("GPU-Util", ("gpu_util_pct", "50")),
+        ("gpu_utilization", ("gpu_util_pct", "50")),
+        ("system.gpu.0.gpu", ("gpu_util_pct", "50")),
+        ("DCGM_FI_DEV_GPU_UTIL", ("gpu_util_pct", "50")),
+        ("system.gpu.0.memoryAllocatedBytes", ("gpu_mem_mib", "4.76837e-05")),
+        ("gpu_mem_gb", ("gpu_mem_mib", "51200")),
+        ("Power Draw (W)", ("power_w", "50")),
+        ("system.gpu.0.enforcedPowerLimitWatts", ("power_limit_w", "50")),
+        ("clocks.current.graphics", ("sm_clock_mhz", "50")),
+        ("IO Wait (%)", ("iowait_pct", "50")),
+        ("ram_used_mib", ("ram_used_gb", "0.048828125")),
+        ("node_memory_MemTotal_bytes", ("ram_total_gb", "4.65661e-08")),
+        ("nvidia_smi_utilization_gpu_ratio", ("gpu_util_pct", "5000")),
+        ("kbmemused", ("ram_used_gb", "4.76837e-05")),
+        ("cpu_percent", ("cpu_util_pct", "50")),
+        ("gpu_mem_g", ("gpu_mem_mib", "51200")),
+        ("gpu", ("gpu", "50")),
+        ("gpu_power_pct", ("gpu_power_pct", "50")),
+        ("lr/pg0", ("lr/pg0", "50")),
     ],
 )
-def test_a_column_has_one_name_and_unit(name: str, unit: tuple[str, float] | None) -> None:
-    assert known(name) == unit
+def test_a_column_has_one_name_and_unit(name: str, told: tuple[str, str]) -> None:
+    table = parse_table(f"other,{name}\n1,50\n2,60\n", name="t.csv")
+    assert table is not None
+    assert table.columns[1] == told[0]
+    assert float(table.rows[0][1]) == pytest.approx(float(told[1]), rel=1e-5)
+
+
+def _cells(text: str) -> tuple[tuple[str, ...], ...]:
+    table = parse_table(text, name="t.csv")
+    assert table is not None
+    return table.rows
 
 
 def test_shares_become_percent_only_where_they_are_shares() -> None:
-    assert vocabulary(("gpu_util", "iowait"), [("0.95", "0.02"), ("0.4", "0.5")])[1] == (("95", "2"), ("40", "50"))
-    low = (("1", "0.5"), ("0", "0.1"), ("90", "0.4"))
-    assert vocabulary(("gpu_util", "iowait"), low)[1] == low
-    idle = (("0", "0.5"), ("1", "0.1"))
-    assert vocabulary(("gpu_util", "iowait"), idle)[1] == idle
+    assert _cells("gpu_util,iowait\n0.95,0.02\n0.4,0.5\n") == (("95", "2"), ("40", "50"))
+    assert _cells("gpu_util,iowait\n1,0.5\n0,0.1\n90,0.4\n")[0] == ("1", "0.5")
+    assert _cells("gpu_util,iowait\n0,0.5\n1,0.1\n")[1] == ("1", "0.1")
 
 
 def test_memory_without_a_unit_is_bytes_only_where_it_must_be() -> None:
-    assert vocabulary(("ram_used", "x"), [("17179869184", "1")]) == (("ram_used_gb", "x"), (("16", "1"),))
-    assert vocabulary(("ram_used", "x"), [("60.5", "1")]) == (("ram_used", "x"), (("60.5", "1"),))
+    table = parse_table("ram_used,x\n17179869184,1\n", name="t.csv")
+    assert table is not None
+    assert (table.columns[0], table.rows[0][0]) == ("ram_used_gb", "16")
+    assert _cells("ram_used,x\n60.5,1\n") == (("60.5", "1"),)
 
 
 def test_charts_of_trackers_become_one_table() -> None:
@@ -292,13 +318,18 @@ def test_samples_of_system_tools_are_tables() -> None:
         "12:00:10 PM     all      6.00   0.00     0.00    40.00     0.00   54.00\n"
         "Average:        all      5.50   0.00     0.00    44.00     0.00   50.50\n"
     )
-    assert samples(sar) == "iowait_pct,cpu_util_pct\n48.00,5.00\n40.00,6.00\n"
+    (table,) = listing_tables([("sar.txt", sar)])
+    assert table.numbers("iowait_pct") == (48.0, 40.0)
+    assert table.numbers("cpu_util_pct") == (5.0, 6.0)
     dmon = (
         "# gpu    pwr  gtemp     sm    mem\n# Idx      W      C      %      %\n"
-        "    0    120     71     99     40\n    0 - 72 98 4\n"
+        "    0    120     71     99     40\n    0      -     72     98      4\n"
     )
-    assert samples(dmon) == "power_w,gpu_temp_c,gpu_util_pct\n120,71,99\n,72,98\n"
-    assert samples("\n".join(LOG)) is None
+    (table,) = listing_tables([("dmon.txt", dmon)])
+    assert table.series("gpu_util_pct") == (99.0, 98.0)
+    assert table.series("power_w") == (120.0,)
+    assert is_listing(sar) and is_listing(dmon)
+    assert not is_listing("\n".join(LOG)) and not listing_tables([("a.log", "\n".join(LOG))])
 
 
 def test_evidence_names_the_file_that_was_given(tmp_path: Path) -> None:
