@@ -22,7 +22,7 @@ _LEVEL = r"(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)"
 class Prefix:
     """A pattern for text and for bytes; `least` lines must be there and `share` of them must have it.
 
-    A message of several lines may have its prefix on the first one alone, so that of a collector needs no more than 0.3.
+    A message of several lines may have its prefix on the first one alone, so 0.3 is enough for that of a collector.
     """
 
     pattern: re.Pattern[str]

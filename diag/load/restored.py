@@ -16,6 +16,7 @@ from diag.load.exports import merged, records
 from diag.load.notebook import SUFFIX, is_notebook, looks_like_notebook
 from diag.load.parts import Part, headed, split
 from diag.load.plain import decode, plain
+from diag.load.prefix import sniff, strip_all
 from diag.load.sniff import Kind, kind_of
 from diag.load.staging import files_of, free, pictures_of, put, texts_of
 
@@ -23,7 +24,9 @@ MAX_WHOLE = 4 * 1024 * 1024
 """A larger text is no paste: it is read as it is, without its prefixes (`diag.load.console`)."""
 _SURE = 16 * 1024
 """Bytes of a growing file after which it stays what it is."""
+_SNIFFED = 65536
 _ROUNDS = 3
+_LOGS = {".log", ".out", ".err"}
 _TABLES = {".csv", ".tsv"}
 _YAMLS = {".yaml", ".yml"}
 _PLAIN = {".log", ".out", ".err", ".txt", ".md", ".json", ".jsonl", "", *_TABLES, *_YAMLS}
@@ -110,7 +113,9 @@ def _restore(path: Path, shown: str) -> list[_Made] | None:
     if parts is None:
         made = _one(Part("", text), shown, shown)
         same = data.decode("utf-8-sig", "replace") == text
-        return [made] if not same or made.text != text or made.name != shown else None
+        if same and made.name == shown and (made.text == text or _taken_off(path, data, made.text)):
+            return None
+        return [made]
     results: list[_Made] = []
     for part in parts:
         inner = re.sub(r"[:*?\"<>|\0]+", "_", part.name.replace("\\", "/").rpartition("/")[2])[-80:]
@@ -120,6 +125,14 @@ def _restore(path: Path, shown: str) -> list[_Made] | None:
             several = sum(m.shown.startswith(made.shown) for m in results)  # a name stands for one file
             results.append(replace(made, shown=f"{made.shown} (block {several + 1})") if several else made)
     return results
+
+
+def _taken_off(path: Path, data: bytes, text: str) -> bool:
+    """Whether this is a log with prefixes alone, which are taken off as it is read: it may be growing."""
+    if len(data) < _SNIFFED or path.suffix.lower() not in _LOGS:
+        return False
+    prefixes = sniff(data[:_SNIFFED])
+    return bool(prefixes) and strip_all(prefixes, data).decode("utf-8-sig", "replace") == text
 
 
 def _parts(text: str, suffix: str) -> list[Part] | None:

@@ -74,7 +74,8 @@ def parse_table(text: str, *, name: str) -> Table | None:
         cells = [cells[0], *(pointed(row) for row in cells[1:])] if cells else cells
     if len(cells) < 2 or not 1 < len(cells[0]) <= _MAX_COLUMNS:
         return None
-    columns = [_SMI.get(_SMI_UNIT.sub("", c.strip()), c.strip()) for c in (c.lstrip("\ufeff") for c in cells[0])]
+    listed = [c.strip().lstrip("\ufeff").strip() for c in cells[0]]
+    columns = [_SMI.get(_SMI_UNIT.sub("", c).lower(), c.lower() if c.isupper() else c) for c in listed]
     width = len(columns)
     rows = [[c.strip() for c in (*row, *[""] * width)[:width]] for row in cells[1:]]
     return made_table(name, columns, rows)

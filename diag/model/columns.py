@@ -33,7 +33,7 @@ _SURELY_BYTES = 2.0**28
 _GIB = 2.0**-10
 _LONGEST = 120
 _MONITORS = re.compile(r"^(?:dcgm_fi_(?:dev|prof)_|nvidia_smi_|node_|system_(?=gpu|cpu|mem|disk|proc|system)|monitor_)")
-"""What exporters of DCGM and Prometheus, Weights & Biases and MLflow put first: `DCGM_FI_DEV_GPU_UTIL`, `system.gpu.0.temp`."""
+"""What DCGM, Prometheus, Weights & Biases and MLflow put first: `DCGM_FI_DEV_GPU_UTIL`, `system.gpu.0.temp`."""
 _MEMORY = r"mem(?:ory)?"
 _HOST = rf"(?:(?:host|system|sys|cpu|node|main|physical)_)?(?:ram|{_MEMORY})"
 _DEVICE = rf"(?:vram|(?:gpu|cuda|device|dedicated|fb|framebuffer)(?:_{_MEMORY})?)"

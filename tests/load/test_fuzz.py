@@ -30,10 +30,11 @@ from diag.load.exports import merged, records
 from diag.load.follow import Follower
 from diag.load.foreign import log_epochs
 from diag.load.labels import parse_data_yaml, parse_labels
+from diag.load.listings import listing_tables
 from diag.load.notes import parse_notes
-from diag.load.rates import with_rates
 from diag.load.parts import Part, split
 from diag.load.plain import decode, plain
+from diag.load.rates import with_rates
 from diag.load.read import UnreadableError
 from diag.load.results import parse_results
 from diag.load.sniff import kind_of
@@ -110,7 +111,8 @@ def _restored(data: bytes) -> None:
     text = decode(data) or ""
     for part in split(text) or [Part("", text)]:
         made = plain(part.text)
-        for told in (made, canonical(made), records(made), ",".join(t.file for t in listing_tables([("a.txt", made)]))):
+        listing_tables([("a.txt", made)])
+        for told in (made, canonical(made), records(made)):
             kind_of(told or "")
             merged({"a.csv": told or "", "run-.-tag-train_box_loss.csv": made})
 

@@ -113,7 +113,7 @@ def test_nothing_recognisable_says_what_is_accepted(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_runs_names_them(tmp_path: Path) -> None:
-    for name in ("train", "train2"):
+    for name in ("yolo_train", "yolo_train_b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "results.csv").write_text(CSV)
     with pytest.raises(InputError, match=r"give one of them: .*train"):

@@ -18,8 +18,8 @@ from diag.load.parts import split
 from diag.load.plain import decode, plain, unfolded
 from diag.load.prefix import prefixes_of, stripped
 from diag.load.restored import MAX_WHOLE, restored
-from diag.load.tables import parse_table
 from diag.load.sniff import kind_of
+from diag.load.tables import parse_table
 from tests.load.conftest import CSV
 
 BANNER = "Ultralytics 8.3.40 🚀 Python-3.10.12 torch-2.5.1+cu121 CUDA:0 (Tesla T4, 15102MiB)"
@@ -326,8 +326,8 @@ def test_samples_of_system_tools_are_tables() -> None:
         "    0    120     71     99     40\n    0      -     72     98      4\n"
     )
     (table,) = listing_tables([("dmon.txt", dmon)])
-    assert table.series("gpu_util_pct") == (99.0, 98.0)
-    assert table.series("power_w") == (120.0,)
+    assert table.numbers("gpu_util_pct") == (99.0, 98.0)
+    assert table.numbers("power_w")[0] == 120.0
     assert is_listing(sar) and is_listing(dmon)
     assert not is_listing("\n".join(LOG)) and not listing_tables([("a.log", "\n".join(LOG))])
 

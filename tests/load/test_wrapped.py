@@ -24,6 +24,7 @@ _OPEN = {
     # What is not there any more: which of two tables without a name came first, and whose chart it is.
     "doc.untitled": {"c82_restart_not_resume"},
     "name.nothing_said": {"c82_restart_not_resume"},
+    "doc.notebook": {"x04"},  # of a notebook the training is read, and not the step times that a script printed
     "export.tensorboard": {"c82_restart_not_resume"},
     "export.wandb_charts": {"c82_restart_not_resume"},
 }
