@@ -5,7 +5,7 @@ import re
 from diag.model.curves import Curves
 from diag.model.evidence import Console, Dataset
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import Notes
+from diag.model.foreign import Notes, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
@@ -132,11 +132,12 @@ def autoinstall(console: Console) -> Verdict:
 
 
 @rule("env.tensorboard_off", Severity.LOW)
-def tensorboard_off(console: Console) -> Verdict:
+def tensorboard_off(console: Console, log: TrainLog | None) -> Verdict:
     """TensorBoard is off in the Ultralytics settings, so nothing was logged.
 
     Off is the default since April 2025 (ultralytics PR#20213, 8.3.110): there it is a remark. YOLOv5 and
-    YOLOv7 have no such setting. Its line stands between the banner and the first epoch, so both must be in the log.
+    YOLOv7 have no such setting. Its line stands between the banner and the first epoch, so both must be in the log, and
+    something of what stands beside it (weights, label scans, where results go): people leave lines out in a paste.
     """
     started = sources(console, ("train_start",), limit=1)
     if not started:
@@ -146,6 +147,9 @@ def tensorboard_off(console: Console) -> Verdict:
     version = _ULTRALYTICS.search(console.banner)
     if version is None:
         return Skip("excerpt") if not console.banner else None
+    beside = any("Logging results" in line.text for line in console.of("train_start"))
+    if not beside and (log is None or not (log.transferred or log.scans)):
+        return Skip("excerpt")
     default = tuple(int(n) for n in version.groups()) >= (8, 3, 110)
     return Hit(fixes=(Fix("switch_on"),), evidence=started, severity=Severity.INFO if default else None)
 
