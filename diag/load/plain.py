@@ -21,7 +21,8 @@ _BAR_TAB = re.compile(r"[%|,]\t")
 _WIDTHS = (79, 80, 100, 120, 132)
 _MIN_FOLDS = 3
 _SHORT = 12
-_BAR_BEGUN = re.compile(r"\d%(?:\||\s?[\u2500-\u259f])[^\]]*$")
+_BAR_BEGUN = r"\d%(?:\||\s?[\u2500-\u259f])[^\]]*$"
+"""Compiled where it is needed, which is seldom: a wide range of characters takes a millisecond."""
 _BAR_ENDS = re.compile(r"[^\s\]][^\]]{0,79}(?:it/s|s/it)|[^\s\]][^\]]{0,40}\|? ?\d+/\d+ ")
 """A bar that a line begins and the next one ends."""
 _REST = re.compile(r"\s*(?:\d+\.?\d*\s*){1,4}")
@@ -127,7 +128,7 @@ def unfolded(lines: list[str]) -> list[str]:
     alike = [i for i in within if _shape(lines[i]) == _shape(lines[i + 1])]
     broken = set(within)
     rests = [i for i in full if i not in broken and _REST.fullmatch(lines[i + 1])]
-    bars = [i for i in full if _BAR_BEGUN.search(lines[i]) and _BAR_ENDS.match(lines[i + 1])]
+    bars = [i for i in full if re.search(_BAR_BEGUN, lines[i]) and _BAR_ENDS.match(lines[i + 1])]
     few = (len(lines) <= _SHORT and bool(words) and len(words) == len(full)) or len(bars) >= max(1, 0.1 * len(full))
     short = len(lines) <= _SHORT and len(within) >= max(2, 0.6 * len(full)) and not alike
     few = few or (short and not any(lines[i + 1][0].isupper() for i in within))

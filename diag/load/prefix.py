@@ -8,6 +8,7 @@ logging, loguru, moreutils' ts, grep, cat -n, quotes of mails and issues. Texts 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 _SAMPLE = 400
@@ -25,12 +26,21 @@ class Prefix:
     A message of several lines may have its prefix on the first one alone, so 0.3 is enough for that of a collector.
     """
 
-    pattern: re.Pattern[str]
-    raw: re.Pattern[bytes]
+    source: str
     share: float = 0.9
     least: int = 1
     check: Callable[[list[str]], bool] | None = None
     """Asked about group 1 of all sampled lines that match."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """For text. Not compiled before a text is looked at: a results.csv has none of these."""
+        return re.compile(self.source)
+
+    @cached_property
+    def raw(self) -> re.Pattern[bytes]:
+        """For bytes."""
+        return re.compile(self.source.encode())
 
 
 def _one_word(words: list[str]) -> bool:
@@ -53,7 +63,7 @@ def _counted(words: list[str]) -> bool:
 
 
 def _made(pattern: str, **how: object) -> Prefix:
-    return Prefix(re.compile(pattern), re.compile(pattern.encode()), **how)  # type: ignore[arg-type]
+    return Prefix(pattern, **how)  # type: ignore[arg-type]
 
 
 PREFIXES: tuple[Prefix, ...] = (
