@@ -13,21 +13,21 @@ _MAX_JSON = 32 * 1024 * 1024
 _HEAD = 1 << 20
 _SUFFIXES = r"(?:csv|tsv|ya?ml|txt|log|out|err|json|jsonl|md|ini|cfg)"
 _FILE = rf"(?:[\w.()+\- ]{{0,80}}[/\\])*[\w.()+\-]{{1,80}}(?: \(\d+\))?\.{_SUFFIXES}"
-_HEADER = re.compile(
+_HEADER = (
     rf"(?:={{2,}}>?|-{{2,}}>?|\#{{1,6}}|\*\*|\*{{3,}}|`|>>>?|[-*+] `?)\s*[`*\"']{{0,3}}({_FILE})[`*\"']{{0,3}}\s*"
     rf":?\s*(?:<?={{2,}}|<?-{{2,}}|\#{{0,6}}|\*{{0,3}}|`?:?|<<<?)\s*"
 )
-_COMMAND = re.compile(
+_COMMAND = (
     rf"(?:[\w.\-]+@[\w.\-]+:?[^$#\n]{{0,80}}|\([\w.\-]+\) ?|PS [^>\n]{{0,80}}|[A-Z]:[^>\n]{{0,80}})?[$#>%] ?"
     rf"(?:cat|type|more|less|head|tail|Get-Content|gc|bat)\s+(?:-\S+ )*[\"']?({_FILE})[\"']?\s*"
 )
-_COLON = re.compile(rf"[*`\"']{{0,3}}({_FILE})[*`\"']{{0,3}}\s*[:\uff1a]")
-_FENCE = re.compile(r"^(?P<margin>[ \t]{0,8})(?P<mark>`{3,}|~{3,})[ \t]*(?P<lang>[\w.+-]*)[^`\n]*$")
+_COLON = rf"[*`\"']{{0,3}}({_FILE})[*`\"']{{0,3}}\s*[:\uff1a]"
+_FENCE = r"^(?P<margin>[ \t]{0,8})(?P<mark>`{3,}|~{3,})[ \t]*(?P<lang>[\w.+-]*)[^`\n]*$"
 _QUOTE = re.compile(r"^(?:>(?!>>) ?){1,4}")
-_TOLD = re.compile(
-    r"\W{0,3}(?:Ultralytics |YOLOv\d|Traceback |Epoch\s+gpu_mem)|\s*\d+/\d+\s+[\d.]+[GM]\s|\s+File \"|[\w.]*Error: ",
-    re.I,
+_TOLD = (
+    r"(?i)\W{0,3}(?:Ultralytics |YOLOv\d|Traceback |Epoch\s+gpu_mem)|\s*\d+/\d+\s+[\d.]+[GM]\s|\s+File \"|[\w.]*Error: "
 )
+"""Compiled where a text is looked at; a results.csv needs none of them."""
 _LANGS = {"csv": "table.csv", "yaml": "part.yaml", "yml": "part.yaml"}
 
 
@@ -107,7 +107,7 @@ def _fenced(lines: list[str]) -> list[Part] | None:
     prose = list(lines)
     at, before = 0, ""
     while at < len(lines) and len(parts) < MAX_PARTS:
-        found = _FENCE.match(lines[at])
+        found = re.match(_FENCE, lines[at])
         if not found:
             before = lines[at] if lines[at].strip() else before
             at += 1
@@ -140,7 +140,7 @@ def _named(line: str) -> str:
     if len(line) > 300:
         return ""
     for pattern in (_HEADER, _COMMAND, _COLON):
-        if found := pattern.fullmatch(line.strip()):
+        if found := re.fullmatch(pattern, line.strip()):
             return found[1]
     found = re.search(
         rf"`({_FILE})`|\*\*({_FILE})\*\*|<summary>\s*({_FILE})\s*</summary>|(?<!\S)({_FILE})[`*]*\s*[:\uff1a]?\s*$",
@@ -164,9 +164,9 @@ def _heads(lines: list[str]) -> list[tuple[int, str]]:
         text = line.strip()
         if not 3 <= len(text) <= 200 or "." not in text:
             continue
-        found = _HEADER.fullmatch(text) or _COMMAND.fullmatch(text)
+        found = re.fullmatch(_HEADER, text) or re.fullmatch(_COMMAND, text)
         if found is None and (i == 0 or not lines[i - 1].strip()):
-            found = _COLON.fullmatch(text)
+            found = re.fullmatch(_COLON, text)
         if found:
             heads.append((i, found[1].strip()))
     return heads
@@ -221,7 +221,7 @@ def _margins(lines: list[str]) -> list[Part] | None:
             prose[at:end] = [""] * (end - at)
             before = ""
         at = end
-    if not parts or any(_TOLD.match(line) for line in prose):
+    if not parts or any(re.match(_TOLD, line) for line in prose):
         return None  # a log in which something is indented
     rest = _without_markup(prose)
     return [*parts, Part("", "\n".join(rest), prose=True)] if any(line.strip() for line in rest) else parts

@@ -13,7 +13,7 @@ _SPACES = str.maketrans({
     "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"',
     "\uff1a": ":", "\uff0c": ",",
 })  # fmt: skip
-_ODD = re.compile("[\u00a0\u2007\u202f\u200b-\u200f\u2060\ufeff\u2018\u2019\u201c\u201d\u2026]")
+_ODD = "[\u00a0\u2007\u202f\u200b-\u200f\u2060\ufeff\u2018\u2019\u201c\u201d\u2026]"
 _LOST_BAR = re.compile(r"(\d% ?)([?\ufffd]{3,})")
 """A bar whose characters the encoding did not have."""
 _BAR_TAB = re.compile(r"[%|,]\t")
@@ -27,7 +27,7 @@ _BAR_ENDS = re.compile(r"[^\s\]][^\]]{0,79}(?:it/s|s/it)|[^\s\]][^\]]{0,40}\|? ?
 """A bar that a line begins and the next one ends."""
 _REST = re.compile(r"\s*(?:\d+\.?\d*\s*){1,4}")
 """The end of a row of figures."""
-_HAN = re.compile("[\u4e00-\u9fff]")
+_HAN = "[\u4e00-\u9fff]"
 _LINES = re.compile(r"\r\n|\n|\r(?=\r\n)")
 
 
@@ -54,7 +54,7 @@ def decode(data: bytes) -> str | None:
         text = data.decode("gb18030")
     except UnicodeDecodeError:
         return data.decode("utf-8-sig", "replace")
-    return text if len(_HAN.findall(text[:65536])) >= 2 else data.decode("utf-8-sig", "replace")
+    return text if len(re.findall(_HAN, text[:65536])) >= 2 else data.decode("utf-8-sig", "replace")
 
 
 def plain(text: str, *, unfold: bool = True) -> str:
@@ -64,7 +64,7 @@ def plain(text: str, *, unfold: bool = True) -> str:
     """
     if _ENTITY.search(text) and len(_ENTITY.findall(text[:200_000])) >= 1:
         text = html.unescape(text)
-    if _ODD.search(text):
+    if not text.isascii() and re.search(_ODD, text):
         text = text.translate(_SPACES)
     if _LOST_BAR.search(text):
         text = _LOST_BAR.sub(lambda m: m[1] + "\u2501" * len(m[2]), text)
