@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from diag.load.notebook import SUFFIX
@@ -11,6 +12,7 @@ from diag.load.sniff import is_screenshot
 
 MAX_FILES = 2000
 _MAX_DEPTH = 6
+TABLES = {".csv", ".tsv"}
 TEXTS = {
     ".log",
     ".out",
@@ -34,6 +36,17 @@ TEXTS = {
     "",
 }
 """Suffixes of texts, of pages, and of what holds texts."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A plain file: where it goes, what it is called, and its text."""
+
+    name: str
+    shown: str
+    text: str
+    lost: tuple[str, ...] = ()
+    """What of it had no place."""
 
 
 def texts_of(source: Path) -> list[Path]:
