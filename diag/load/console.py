@@ -97,7 +97,7 @@ class LogReader:
 
     def __init__(self, name: str, prefixes: tuple[Prefix, ...] = (), numbers: Sequence[int] | None = None) -> None:
         self.name = name
-        self._prefixes = prefixes
+        self.prefixes = prefixes
         self._numbers = numbers
         self._ended = 0
         self._rest = False
@@ -109,8 +109,8 @@ class LogReader:
         """Take a piece in that ends with a line, or where a bar is drawn again."""
         if b"\r\n" in block:
             block = block.replace(b"\r\n", b"\n")
-        if self._prefixes:
-            block = strip_all(self._prefixes, block)
+        if self.prefixes:
+            block = strip_all(self.prefixes, block)
         if any(sign in block for sign in _BAR):
             self._lines(block)
         elif self._lamp.silent(block):
@@ -147,7 +147,7 @@ class LogReader:
 
     def fork(self) -> "LogReader":
         """A copy that goes its own way: it can be finished while this one goes on."""
-        twin = LogReader(self.name, self._prefixes, self._numbers)
+        twin = LogReader(self.name, self.prefixes, self._numbers)
         twin._parser = self._parser.fork()
         twin._lamp = self._lamp.fork(twin._parser)
         twin._ended, twin._rest = self._ended, self._rest

@@ -102,8 +102,10 @@ class Follower(Files):
             if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head or not head.strip():
                 return read_log(path, name=name)  # UTF-16, or what can't be read
             known = self._logs.get(path)
-            if known is None or _replaced(known, file):
-                known = self._logs[path] = _Log(reader=LogReader(name, sniff(head)))
+            grown = known is not None and known.offset >= len(head)  # before, it may not have shown its prefix yet
+            prefixes = known.reader.prefixes if known is not None and grown else sniff(head)
+            if known is None or _replaced(known, file) or prefixes != known.reader.prefixes:
+                known = self._logs[path] = _Log(reader=LogReader(name, prefixes))
             new = _new_lines(known, file)
             while block := b"".join(islice(new, 500)):
                 known.reader.feed(block)

@@ -13,6 +13,7 @@ from diag.errors import InputError
 from diag.load import load_run
 from diag.load.dialect import canonical, grid
 from diag.load.exports import column, merged, records
+from diag.load.follow import Follower
 from diag.load.listings import is_listing, listing_tables
 from diag.load.parts import split
 from diag.load.plain import decode, plain, unfolded
@@ -435,3 +436,21 @@ def test_hostile_texts_stay_bounded(tmp_path: Path, data: bytes) -> None:
     with contextlib.suppress(InputError):
         load_run(tmp_path)
     assert time.process_time() - began < 20
+
+
+def test_a_growing_log_with_a_prefix_is_read_on_from_where_it_was(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    follower = Follower()
+    told = [BANNER, "Starting training for 900 epochs..."]
+    for i in range(1, 500):
+        told += [HEAD, ROW.replace("1/50", f"{i}/900"), ALL]
+    lines = [f"Nov 30 20:26:26 gpu-host yolo[4711]: {line}\n" for line in told]
+    seen = []
+    for start, end in ((0, 2), (2, 100), (100, 700), (700, len(lines))):
+        with log.open("a") as out:
+            out.writelines(lines[start:end])
+        found = load_run(log, follower).log
+        seen.append(len(found.epochs) if found else 0)
+    assert log.stat().st_size > 65536
+    assert log in follower.plain  # it is not written anew at every look
+    assert seen == [0, 33, 233, 499]
