@@ -19,6 +19,7 @@ from diag.load.rates import with_rates
 from diag.load.read import UnreadableError, read_text
 from diag.load.results import parse_results
 from diag.load.stage_tables import epoch_phases, table_steps, turned
+from diag.load.staging import CAPTURES
 from diag.load.streams import joined as both_streams
 from diag.load.tables import parse_results_txt, parse_table, phase_ledger, phase_steps, phases
 from diag.load.trainlog import parse_trainlog
@@ -30,8 +31,6 @@ from diag.model.run import Epoch, Epochs, TrainArgs
 T = TypeVar("T")
 Read = Callable[[Path, Callable[[Path], T]], T | None]
 _LOGS = {".log", ".out", ".err", ".ipynb"}
-_TEXTS = {".txt", ".json", ".md", ".ini", ".conf", ".cfg", "", ".lock", ".max", ".stat", ".current", ".events", ".high"}
-"""Captures; the last ones are files of a control group and lists of packages."""
 _LABEL = re.compile(r"^\s*-?\d+(?:\.0+)?(?:\s+-?\d*\.?\d+(?:[eE][+-]?\d+)?){4,}\s*$")
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:[ =]+(?!--)(\S+))?")
 _WORD = re.compile(r"(?:^|[\s,;])([a-z_][a-z0-9_]*)=([^\s,;]+)")
@@ -170,7 +169,7 @@ def _walk(base: Path) -> _Found:
             found.tables.append(path)
         elif suffix in {".yaml", ".yml"} and lower not in _ARG_FILES:
             found.yamls.append(path)
-        elif suffix in _TEXTS and len(found.texts) < 200:
+        elif suffix in CAPTURES and len(found.texts) < 200:
             found.texts.append(path)
     # The main log first: the one that is called so, then the others by name.
     found.logs.sort(key=lambda p: (p.name != "console.log", p.as_posix()))

@@ -19,6 +19,7 @@ from typing import IO, cast
 from diag.errors import InputError
 from diag.load.notebook import SUFFIX, looks_like_notebook
 from diag.load.sniff import is_screenshot, kind_of
+from diag.load.staging import CAPTURES
 
 MAX_UNPACKED = 1024 * 1024 * 1024
 MAX_MEMBERS = 20_000
@@ -46,7 +47,7 @@ _WANTED = {
     ".typescript",
     ".diff",
     ".patch",
-    "",
+    *CAPTURES,
 }
 _PACKED = {".zip", ".gz", ".tgz", ".tar", ".bz2", ".tbz2", ".xz", ".txz"}
 _FOREIGN = {".rar", ".7z", ".zst"}

@@ -13,6 +13,10 @@ from diag.load.sniff import is_screenshot
 MAX_FILES = 2000
 _MAX_DEPTH = 6
 TABLES = {".csv", ".tsv"}
+CAPTURES = {
+    ".txt", ".json", ".md", ".ini", ".conf", ".cfg", "", ".lock", ".max", ".stat", ".current", ".events", ".high",
+}  # fmt: skip
+"""Suffixes of captures; the last ones are lists of packages and files of a control group."""
 TEXTS = {
     ".log",
     ".out",
@@ -84,7 +88,7 @@ def files_of(base: Path) -> Iterator[Path]:
         inner[:] = sorted(d for d in inner if not (Path(folder) / d).is_symlink())
         for name in sorted(files):
             path = Path(folder) / name
-            if path.suffix.lower() in {*TEXTS, SUFFIX, ".ini", ".cfg", ".conf"}:
+            if path.suffix.lower() in {*TEXTS, *CAPTURES, SUFFIX}:
                 yield path
 
 

@@ -444,7 +444,7 @@ def test_a_growing_log_with_a_prefix_is_read_on_from_where_it_was(tmp_path: Path
     told = [BANNER, "Starting training for 900 epochs..."]
     for i in range(1, 500):
         told += [HEAD, ROW.replace("1/50", f"{i}/900"), ALL]
-    lines = [f"Nov 30 20:26:26 gpu-host yolo[4711]: {line}\n" for line in told]
+    lines = [f"trainer  | {line}\n" for line in told]
     seen = []
     for start, end in ((0, 2), (2, 100), (100, 700), (700, len(lines))):
         with log.open("a") as out:
