@@ -50,7 +50,7 @@ def _turned(table: Table) -> Table | None:
         cells = [row[at] for row in table.rows]
         known, unit = seconds(column, cells[0])[1], re.search(r"(?:^|[_ (\[])(ns|us|ms|s|sec|min)(?:$|[_ )\]])", column)
         if known and unit and all(_finite(c) is not None for c in cells):
-            return made_table(table.file, [f"{n} [{unit[1]}]" for n in names], [cells])
+            return made_table(table.file, [f"{n} [{unit[1]}]" for n in names], [cells], table.line)
     return None
 
 
@@ -101,7 +101,7 @@ def _steps(table: Table, parts: list[tuple[Stage, int, float]]) -> StepStats | N
     # A profile of one row is a mean over steps that it doesn't count.
     steps = len(totals) if len(totals) > 1 else 5
     middle = {stage: median(v) for stage, v in each.items()}
-    return StepStats(steps, steps, mean, mean, middle, fmean(totals), table.file, sampled=True)
+    return StepStats(steps, steps, mean, mean, middle, fmean(totals), table.file, sampled=True, line=table.line)
 
 
 def _total(column: str) -> float:
@@ -127,7 +127,7 @@ def epoch_phases(tables: Tables | None) -> Phases | None:
                     spent = {"forward": value * factor} if part == "train" else {}
                     rows.append(Phase(epoch, part, 0, spent, value * factor))
         if rows:
-            return Phases(tuple(rows), table.file)
+            return Phases(tuple(rows), table.file, table.line)
     return None
 
 

@@ -16,7 +16,7 @@ from diag.model.foreign import Phases, Table, Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import low_and_high, on_cpu, ram_cache, table_source
+from diag.rules.facts import low_and_high, on_cpu, ram_cache, table_source, whole
 
 
 @rule("speed.storage_slow@foreign", Severity.HIGH, explained_by=("speed.storage_remote", "speed.ram_cache_swapping"))
@@ -112,7 +112,7 @@ def raise_workers(tables: Tables, args: TrainArgs | None, console: Console | Non
     return Hit(
         values={"workers": best_workers, "gain": now / best - 1},
         fixes=(Fix("workers", {"workers": best_workers}),),
-        evidence=(Source(sweep.file),),
+        evidence=(whole(sweep),),
     )
 
 
@@ -144,7 +144,7 @@ def ddp_straggler(tables: Tables, *, min_ratio: float = 1.25) -> Verdict:
     if means[slow] < min_ratio * rest:
         return None
     return Hit(
-        values={"rank": slow, "ratio": means[slow] / rest}, fixes=(Fix("look_at_rank"),), evidence=(Source(table.file),)
+        values={"rank": slow, "ratio": means[slow] / rest}, fixes=(Fix("look_at_rank"),), evidence=(whole(table),)
     )
 
 
@@ -177,7 +177,7 @@ def slow_clock(
     return Hit(
         values={"gpu": slow, "clock": busy[slow], "others": rest},
         fixes=(Fix("look_at_gpu"),),
-        evidence=(Source(table.file),),
+        evidence=(whole(table),),
     )
 
 

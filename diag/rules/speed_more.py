@@ -9,7 +9,7 @@ from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import argued, gpu_name, noted, on_cpu, ram_cache, sources, table_source
+from diag.rules.facts import argued, gpu_name, noted, on_cpu, ram_cache, sources, table_source, whole
 
 _NO_TENSOR = ("GTX", "MX", "P100", "P40", "P4 ", "K80", "M60", "940", "750")
 
@@ -69,7 +69,7 @@ def _one_cpu(tables: Tables) -> tuple[Source, ...]:
         if cpu.isdigit() and 0 <= value <= 100:
             idle.setdefault(cpu, []).append(value)
     means = sorted(median(v) for v in idle.values())
-    return (Source(table.file),) if len(means) > 4 and means[0] <= 15 and means[1] >= 90 else ()
+    return (whole(table),) if len(means) > 4 and means[0] <= 15 and means[1] >= 90 else ()
 
 
 @rule("speed.ddp_no_scaling", Severity.HIGH, explained_by=("env.nccl_hang_p2p",))
@@ -161,7 +161,7 @@ def checkpoint_heavy(phases: Phases, *, max_share: float = 0.15) -> Verdict:
     return Hit(
         values={"share": saving / wall, "seconds": saving},
         fixes=(Fix("less_often", {"save_period": -1}), Fix("disk")),
-        evidence=(Source(phases.file),),
+        evidence=(whole(phases),),
         headroom=saving / wall,
     )
 
@@ -222,7 +222,7 @@ def enable_cache(
     return Hit(
         values={"wait": steps.share(Stage.DATA_WAIT), "free_gb": max(total) - max(used)},
         fixes=(Fix("ram", {"cache": "ram"}),),
-        evidence=(Source(steps.file), *table_source(tables, "ram_total")),
+        evidence=(whole(steps), *table_source(tables, "ram_total")),
     )
 
 
