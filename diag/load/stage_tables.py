@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from statistics import fmean, median
 
 from diag.load.tables import made_table
@@ -85,6 +86,8 @@ def _steps(table: Table, parts: list[tuple[Stage, int, float]]) -> StepStats | N
     totals: list[float] = []
     whole = next(((i, f) for i, c in enumerate(table.columns) if (f := _total(c))), None)
     count = table.numbers(r"^(?:iters?|steps?_done|batches)$")
+    if len(count) > 1 and all(a < b for a, b in pairwise(count)):
+        count = ()  # they number the steps
     for n, row in enumerate(table.rows):
         per = count[n] if n < len(count) and count[n] > 0 else 1.0
         values = [(s, v * f / per) for s, i, f in parts if (v := _finite(row[i])) is not None and v >= 0]

@@ -134,7 +134,11 @@ def val_equals_train(data: DataYaml) -> Verdict:
         or "coco8" in data.root + data.train
     ):
         return None
-    return Hit(values={"path": data.train}, fixes=(Fix("split"),), evidence=described(data, "val"))
+    return Hit(
+        values={"path": data.train},
+        fixes=(Fix("split"),),
+        evidence=(*described(data, "train"), *described(data, "val")),
+    )
 
 
 @rule("data.val_equals_train@log", Severity.HIGH, explained_by=("data.no_images", "data.no_labels"))

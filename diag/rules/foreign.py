@@ -19,7 +19,11 @@ from diag.rules.base import rule
 from diag.rules.facts import low_and_high, on_cpu, ram_cache, table_source, whole
 
 
-@rule("speed.storage_slow@foreign", Severity.HIGH, explained_by=("speed.storage_remote", "speed.ram_cache_swapping"))
+@rule(
+    "speed.storage_slow@foreign",
+    Severity.HIGH,
+    explained_by=("speed.storage_remote", "speed.ram_cache_swapping", "hw.disk_slow"),
+)
 def storage_slow(
     tables: Tables, phases: Phases | None, *, min_iowait: float = 25.0, max_swap_gb: float = 1.0
 ) -> Verdict:

@@ -17,6 +17,7 @@ from diag.rules.facts import on_cpu, whole
     explained_by=(
         "speed.storage_remote",
         "speed.storage_slow",
+        "hw.disk_slow",
         "speed.loader_long_tail",
         "speed.decode_bound",
         "speed.augment_bound",

@@ -94,7 +94,7 @@ def disk_slow(
         return None
     spinning = noted(notes, r"\bROTA\b.*\b1\b|^\W*sd[a-z]\w*\s+1\s|rotational\W+1\b|\b(?:5400|7200) ?rpm", limit=1)
     return Hit(
-        values={"case": "spinning" if spinning else None, "mb_s": rate},
+        values={"case": "spinning" if spinning else None if where is None or where.text else "busy", "mb_s": rate},
         fixes=(Fix("local_ssd"), Fix("cache", {"cache": "ram"})),
         evidence=(where, *spinning) if where else spinning,
         confidence=Confidence.HIGH if steps is not None else Confidence.MEDIUM,
