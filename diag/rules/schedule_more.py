@@ -245,6 +245,8 @@ def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.
     length = len(lrs) if top == len(lrs) else max(len(lrs), planned_epochs(args) or 0)
     if top < min_share * length or top <= asked + 2 or max(lrs) <= 1.5 * lrs[0] or max(lrs) < _TINY:
         return None
+    if any(after < 0.9 * before for before, after in pairwise(lrs[:top])):
+        return None  # it had decayed and was restarted: train.lr_restart
     batch = args.get("batch") if args else None
     per = epoch_batches(curves, args) or 100 / top
     images = round(per * batch) if isinstance(batch, int) and batch > 0 else None
