@@ -53,7 +53,7 @@ def _piped(file: str, lines: list[str]) -> list[Table]:
                 break
             rows.append(cells)
         if len(head) > 1 and rows and all(re.search(r"[A-Za-z]", c) for c in head):
-            made.append(made_table(file, head, rows))
+            made.append(made_table(file, head, rows, i))
     return made[:20]
 
 
@@ -65,37 +65,40 @@ def _dmon(file: str, lines: list[str]) -> Table | None:
     """`# gpu pwr gtemp ... sm mem ...` with a second line of units."""
     names: list[str] = []
     rows: list[list[str]] = []
-    for line in lines:
+    start = 0
+    for number, line in enumerate(lines, 1):
         cells = line.lstrip("# ").split()
         if re.match(r"\s*#\s*(?:Date|gpu)\b", line):
             if not names:
-                names = [_DMON.get(c.lower(), c.lower()) for c in cells]
+                names, start = [_DMON.get(c.lower(), c.lower()) for c in cells], number
         elif re.match(r"\s*#\s*(?:YYYYMMDD|Idx)\b", line):
             if len(cells) == len(names) and not any("[" in n for n in names):
                 names = [n if u in {"Idx", "-"} else f"{n} [{u}]" for n, u in zip(names, cells, strict=True)]
         elif names and len(cells) == len(names) and line.strip()[:1].isdigit():
             rows.append([c if c != "-" else "" for c in cells])
-    return made_table(file, names, rows) if rows else None
+    return made_table(file, names, rows, start) if rows else None
 
 
 def _top(file: str, lines: list[str]) -> Table | None:
     """The `%Cpu(s):` line of each screen of top."""
-    rows = [re.findall(r"([\d.]+)[ %]*(us|id|wa)\b", line) for line in lines if re.match(r"\s*%?Cpu\(s\)", line)]
+    at = [n for n, line in enumerate(lines, 1) if re.match(r"\s*%?Cpu\(s\)", line)]
+    rows = [re.findall(r"([\d.]+)[ %]*(us|id|wa)\b", lines[n - 1]) for n in at]
     cells = [[next((v for v, name in row if name == n), "") for n in ("us", "id", "wa")] for row in rows]
-    return made_table(file, ["user [%]", "idle [%]", "iowait [%]"], cells) if cells else None
+    return made_table(file, ["user [%]", "idle [%]", "iowait [%]"], cells, at[0]) if cells else None
 
 
 def _columns(file: str, lines: list[str]) -> Table | None:
     head: list[str] = []
     rows: list[list[str]] = []
-    for line in lines:
+    start = 0
+    for number, line in enumerate(lines, 1):
         if any(pattern.match(line) for pattern in _HEADS):
             cells = line.split()
             if not head:
-                head = cells
+                head, start = cells, number
             continue
         cells = line.split()
         if head and len(cells) == len(head) and sum(bool(re.fullmatch(r"\d+(?:[.,]\d+)?", c)) for c in cells) > 2:
             rows.append([c.replace(",", ".") for c in cells])
     names = [_CPU.get(c.lower(), c) for c in head]
-    return made_table(file, names, rows) if rows else None
+    return made_table(file, names, rows, start) if rows else None
