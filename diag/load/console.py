@@ -8,7 +8,7 @@ from typing import IO
 
 from diag.load.known_lines import KnownLines, lower, plain
 from diag.load.notebook import is_notebook, read_notebook
-from diag.load.prefix import sniff, strip_all
+from diag.load.prefix import Prefix, sniff, strip_all
 from diag.load.read import UnreadableError
 from diag.load.trainlog_lines import LogParser
 from diag.model.evidence import Console
@@ -91,15 +91,13 @@ def _parse(pieces: Iterable[bytes], reader: "LogReader") -> tuple[Console, Train
 class LogReader:
     """A console log that is taken in piece by piece.
 
-    `prefix` is what a log collector put before the lines (see `sniff`); `numbers` those of the lines in their file,
+    `prefixes` are what collectors put before the lines (see `sniff`); `numbers` those of the lines in their file,
     where they are not counted from one on.
     """
 
-    def __init__(
-        self, name: str, prefix: re.Pattern[bytes] | None = None, numbers: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, name: str, prefixes: tuple[Prefix, ...] = (), numbers: Sequence[int] | None = None) -> None:
         self.name = name
-        self._prefix = prefix
+        self.prefixes = prefixes
         self._numbers = numbers
         self._ended = 0
         self._rest = False
@@ -111,8 +109,8 @@ class LogReader:
         """Take a piece in that ends with a line, or where a bar is drawn again."""
         if b"\r\n" in block:
             block = block.replace(b"\r\n", b"\n")
-        if self._prefix:
-            block = strip_all(self._prefix, block)
+        if self.prefixes:
+            block = strip_all(self.prefixes, block)
         if any(sign in block for sign in _BAR):
             self._lines(block)
         elif self._lamp.silent(block):
@@ -149,7 +147,7 @@ class LogReader:
 
     def fork(self) -> "LogReader":
         """A copy that goes its own way: it can be finished while this one goes on."""
-        twin = LogReader(self.name, self._prefix, self._numbers)
+        twin = LogReader(self.name, self.prefixes, self._numbers)
         twin._parser = self._parser.fork()
         twin._lamp = self._lamp.fork(twin._parser)
         twin._ended, twin._rest = self._ended, self._rest

@@ -24,6 +24,10 @@ _TAIL = 65536
 class Files:
     """Reads each file from its start."""
 
+    def __init__(self) -> None:
+        self.plain: set[Path] = set()
+        """Files that were looked at and need not be restored (`diag.load.restored`)."""
+
     def trace(self, path: Path, name: str) -> TraceSummary:
         """The sums of one rank's trace."""
         return summarize(path, name=name)
@@ -64,6 +68,7 @@ class Follower(Files):
     """Remembers how far each file was read and takes in complete new lines; a file that was replaced starts over."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._traces: dict[Path, _Trace] = {}
         self._counted: dict[Path, _Counted] = {}
         self._logs: dict[Path, _Log] = {}
@@ -97,8 +102,10 @@ class Follower(Files):
             if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head or not head.strip():
                 return read_log(path, name=name)  # UTF-16, or what can't be read
             known = self._logs.get(path)
-            if known is None or _replaced(known, file):
-                known = self._logs[path] = _Log(reader=LogReader(name, sniff(head)))
+            grown = known is not None and known.offset >= len(head)  # before, it may not have shown its prefix yet
+            prefixes = known.reader.prefixes if known is not None and grown else sniff(head)
+            if known is None or _replaced(known, file) or prefixes != known.reader.prefixes:
+                known = self._logs[path] = _Log(reader=LogReader(name, prefixes))
             new = _new_lines(known, file)
             while block := b"".join(islice(new, 500)):
                 known.reader.feed(block)

@@ -13,12 +13,13 @@ from diag.load.curves import curves
 from diag.load.follow import Files
 from diag.load.kinds import KINDS
 from diag.load.labels import MAX_FILES, parse_data_yaml, parse_labels
-from diag.load.listings import listing_tables
+from diag.load.listings import is_listing, listing_tables
 from diag.load.notes import MAX_NOTE_BYTES, parse_notes
 from diag.load.rates import with_rates
 from diag.load.read import UnreadableError, read_text
 from diag.load.results import parse_results
 from diag.load.stage_tables import epoch_phases, table_steps, turned
+from diag.load.staging import CAPTURES
 from diag.load.streams import joined as both_streams
 from diag.load.tables import parse_results_txt, parse_table, phase_ledger, phase_steps, phases
 from diag.load.trainlog import parse_trainlog
@@ -30,8 +31,6 @@ from diag.model.run import Epoch, Epochs, TrainArgs
 T = TypeVar("T")
 Read = Callable[[Path, Callable[[Path], T]], T | None]
 _LOGS = {".log", ".out", ".err", ".ipynb"}
-_TEXTS = {".txt", ".json", ".md", ".ini", ".conf", ".cfg", "", ".lock", ".max", ".stat", ".current", ".events", ".high"}
-"""Captures; the last ones are files of a control group and lists of packages."""
 _LABEL = re.compile(r"^\s*-?\d+(?:\.0+)?(?:\s+-?\d*\.?\d+(?:[eE][+-]?\d+)?){4,}\s*$")
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:[ =]+(?!--)(\S+))?")
 _WORD = re.compile(r"(?:^|[\s,;])([a-z_][a-z0-9_]*)=([^\s,;]+)")
@@ -75,8 +74,12 @@ def add_foreign(evidence: Evidence, base: Path, read: Read[Any], name: Callable[
             continue
         if path.name.startswith("results") and (rows := parse_results_txt(text, name=name(path))):
             results = rows
-        elif (made := parse_log(text, name=name(path)))[1].epochs or made[0].banner:
+        elif is_listing(text):  # before logs: its rows for `all` CPUs look like scores
+            texts.append((name(path), text))
+        elif _speaks(made := parse_log(text, name=name(path))):
             logs.append(made)
+            if not (made[1].epochs or made[0].banner):
+                texts.append((name(path), text))  # a paste of a log and of other programs
         else:
             texts.append((name(path), text))
     return assemble(
@@ -88,6 +91,13 @@ def add_foreign(evidence: Evidence, base: Path, read: Read[Any], name: Callable[
         yamls={name(p): t for p in found.yamls if (t := read(p, lambda q: read_text(q, limit=1 << 20)))},
         results=results,
     )
+
+
+def _speaks(made: tuple[Console, TrainLog]) -> bool:
+    """Whether a training speaks in this text."""
+    console, log = made
+    told = log.epochs or log.parts or log.scans or log.caches or log.args or log.autobatch_gib or log.transferred
+    return bool(told or log.optimizer or console.banner)
 
 
 def _label_text(path: Path) -> str | None:
@@ -120,7 +130,8 @@ def assemble(
     found = turned(Tables(tuple(made))) if made else None
     data = next((d for f, t in yamls.items() if (d := _data(t, f))), None)
     notes = parse_notes(texts)
-    console = _note_kinds(console, texts)
+    told = {c.file for c, _ in logs}
+    console = _note_kinds(console, [(file, text) for file, text in texts if file not in told])
     args = _arguments(evidence.args, log, texts)
     if epochs is None and log is not None:
         epochs = log_epochs(log)
@@ -158,7 +169,7 @@ def _walk(base: Path) -> _Found:
             found.tables.append(path)
         elif suffix in {".yaml", ".yml"} and lower not in _ARG_FILES:
             found.yamls.append(path)
-        elif suffix in _TEXTS and len(found.texts) < 200:
+        elif suffix in CAPTURES and len(found.texts) < 200:
             found.texts.append(path)
     # The main log first: the one that is called so, then the others by name.
     found.logs.sort(key=lambda p: (p.name != "console.log", p.as_posix()))
@@ -181,7 +192,8 @@ def _files(folder: Path, depth: int) -> Iterator[Path]:
         if path.is_symlink():
             continue
         if path.is_dir():
-            if depth < _MAX_DEPTH and not _has_run(path) and path.name not in {"trace", "ultralytics", "weights"}:
+            inner = _has_run(path) or is_run_folder(path) or path.name in {"trace", "ultralytics", "weights"}
+            if depth < _MAX_DEPTH and not inner:
                 yield from _files(path, depth + 1)
         elif path.is_file():
             yield path
@@ -192,7 +204,10 @@ _MARKS = ("console.log", "results.csv", "run.json", "train.log", "results.txt", 
 
 def is_run_folder(path: Path) -> bool:
     """A sub-folder that holds one of several runs to be compared."""
-    return re.match(r"(?:run|trial)[-_ ]\w+$", path.name, re.I) is not None and _has_run(path)
+    if re.match(r"(?:run|trial)[-_ ]\w+$", path.name, re.I) is None:
+        return False
+    told = _LOGS | {".txt", ".md", ".csv", ""}
+    return _has_run(path) or any(p.suffix.lower() in told and p.is_file() for p in path.iterdir())
 
 
 def run_folders(base: Path) -> list[Path]:

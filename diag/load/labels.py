@@ -38,7 +38,8 @@ def parse_data_yaml(text: str, *, name: str = "data.yaml") -> DataYaml:
         raise UnreadableError("no names, nc, train or val in it")
     named = raw.get("names")
     listed = enumerate(named) if isinstance(named, list) else named.items() if isinstance(named, dict) else ()
-    pairs = [(k, str(v)) for k, v in listed if isinstance(k, int) and not isinstance(k, bool)]
+    keyed = [(int(k) if isinstance(k, str) and k.isdecimal() and len(k) < 10 else k, v) for k, v in listed]  # JSON
+    pairs = [(k, str(v)) for k, v in keyed if isinstance(k, int) and not isinstance(k, bool)]
     nc = raw.get("nc")
     return DataYaml(
         file=name,

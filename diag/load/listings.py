@@ -12,11 +12,15 @@ _CPU = {"wa": "iowait [%]", "%iowait": "iowait [%]", "r": "procs_running", "b": 
         "swpd": "swap_used [kib]", "si": "swap_in", "so": "swap_out",
         "bi": "blocks_in", "%util": "disk_util [%]", "r_await": "read_await_ms",
         "rkb/s": "disk_read [kb/s]", "r/s": "reads_per_s", "device": "device", "device:": "device",
-        "%cpu": "cpu_util [%]", "%usr": "user [%]", "us": "user [%]", "id": "idle [%]",
+        "%cpu": "cpu_util [%]", "%usr": "user [%]", "%user": "user [%]", "us": "user [%]", "id": "idle [%]",
         "%idle": "idle [%]"}  # fmt: skip
+_HEAD_LINES = 6
+_IDLE, _WAIT = "idle [%]", "iowait [%]"
+_DMON_HEAD = re.compile(r"\s*#\s*(?:Date\b.*\bgpu|gpu)\s.*\b(?:pwr|sm|fb)\b")
 _HEADS = (
     re.compile(r"^\s*r\s+b\s+swpd\b.*\bwa\b"),
     re.compile(r"^\s*Device:?\s+.*%util\s*$"),
+    re.compile(r"^avg-cpu:\s+%user\b.*%iowait\b"),
     re.compile(r"^\s*(?:\d\d:\d\d:\d\d(?: [AP]M)?\s+)?CPU\s+.*%(?:iowait|idle)\b"),
 )
 
@@ -28,10 +32,18 @@ def listing_tables(texts: Iterable[tuple[str, str]]) -> tuple[Table, ...]:
         lines = text.splitlines()[:_MAX_LINES]
         if "NVIDIA-SMI" not in text:  # its boxes look like a grid, and their cells hold three things each
             made += _piped(file, lines)
-        table = _dmon(file, lines) or _columns(file, lines) or _top(file, lines)
-        if table is not None:
-            made.append(table)
+        dmon = _dmon(file, lines)
+        found = [dmon] if dmon else _columns(file, lines)
+        if not found and (top := _top(file, lines)):
+            found = [top]
+        made += found
     return tuple(made)
+
+
+def is_listing(text: str) -> bool:
+    """True for what one of these programs printed: a header of it stands among the first lines."""
+    head = [line for line in text[:8192].splitlines() if line.strip()][:_HEAD_LINES]
+    return any(_DMON_HEAD.match(line) or any(p.match(line) for p in _HEADS) for line in head)
 
 
 _RULE = re.compile(r"\s*[|+]?[\s:|+=-]*[-=]{2,}[\s:|+=-]*")
@@ -87,18 +99,41 @@ def _top(file: str, lines: list[str]) -> Table | None:
     return made_table(file, ["user [%]", "idle [%]", "iowait [%]"], cells, at[0]) if cells else None
 
 
-def _columns(file: str, lines: list[str]) -> Table | None:
-    head: list[str] = []
-    rows: list[list[str]] = []
-    start = 0
+def _columns(file: str, lines: list[str]) -> list[Table]:
+    """A table for each kind of header; rows belong to the header above them, averages to none."""
+    heads: dict[int, list[str]] = {}
+    rows: dict[int, list[list[str]]] = {}
+    starts: dict[int, int] = {}
+    at = -1
     for number, line in enumerate(lines, 1):
-        if any(pattern.match(line) for pattern in _HEADS):
-            cells = line.split()
-            if not head:
-                head, start = cells, number
+        kind = next((i for i, pattern in enumerate(_HEADS) if pattern.match(line)), -1)
+        cells = line.removeprefix("avg-cpu:").split()
+        if kind >= 0:
+            heads.setdefault(kind, cells)
+            starts.setdefault(kind, number)
+            at = kind
             continue
-        cells = line.split()
-        if head and len(cells) == len(head) and sum(bool(re.fullmatch(r"\d+(?:[.,]\d+)?", c)) for c in cells) > 2:
-            rows.append([c.replace(",", ".") for c in cells])
-    names = [_CPU.get(c.lower(), c) for c in head]
-    return made_table(file, names, rows, start) if rows else None
+        head = heads.get(at, [])
+        if not head or len(cells) != len(head) or cells[0] == "Average:":
+            continue
+        if sum(bool(re.fullmatch(r"\d+(?:[.,]\d+)?", c)) for c in cells) > 2:
+            rows.setdefault(at, []).append([c.replace(",", ".") for c in cells])
+    return [
+        _busy(file, [_CPU.get(c.lower(), c) for c in heads[kind]], found, starts[kind]) for kind, found in rows.items()
+    ]
+
+
+def _busy(file: str, names: list[str], rows: list[list[str]], line: int) -> Table:
+    """With the load of the CPU, where only what it did not do is told: what is neither idle nor waiting."""
+    if _IDLE in names and "cpu_util [%]" not in names:
+        idle, wait = names.index(_IDLE), names.index(_WAIT) if _WAIT in names else -1
+        names = [*names, "cpu_util [%]"]
+        rows = [[*row, _rest(row[idle], row[wait] if wait >= 0 else "0")] for row in rows]
+    return made_table(file, names, rows, line)
+
+
+def _rest(idle: str, wait: str) -> str:
+    try:
+        return f"{max(0.0, 100 - float(idle) - float(wait)):.2f}"
+    except ValueError:
+        return ""

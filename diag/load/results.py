@@ -5,12 +5,14 @@ import math
 import re
 from pathlib import Path
 
+from diag.load.dialect import delimiter, pointed
 from diag.load.read import UnreadableError, bounded, read_text
 from diag.model.run import Epoch, Epochs
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
-_DECIMAL_COMMA = re.compile(r"^(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)$")
 _MAX_ROWS = 1_000_000
+_LATER = ("(M)", "(P)", "top5")
+"""After boxes and top-1: what a rule finds first must not hang on the order of the columns."""
 
 
 def read_results(path: Path, *, name: str = "results.csv") -> Epochs:
@@ -31,7 +33,7 @@ def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     csv.field_size_limit(1_000_000)
     try:
-        separator = _separator(next((line for line in lines if line.strip()), ""))
+        separator = delimiter(next((line for line in lines if line.strip()), ""))
         reader = csv.reader((line.replace("\0", "") for line in lines), delimiter=separator)
         table = [row for row in reader if any(c.strip() for c in row)]
     except csv.Error:
@@ -41,14 +43,15 @@ def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
     columns = tuple(cell.strip().lstrip("\ufeff") for cell in table[0])
     if not any(c.startswith(("train/", "val/", "metrics/")) for c in columns):
         return None
+    order = sorted(range(len(columns)), key=lambda i: columns[i].endswith(_LATER))
     rows: list[Epoch] = []
     dropped = 0
     for number, row in enumerate(table[1 : _MAX_ROWS + 1], 1):
-        cells = row if separator == "," else [_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in row]
+        cells = row if separator == "," else pointed(row)
         if tuple(c.strip() for c in cells) == columns:
             dropped += 1  # a header in the middle: another run was appended
             continue
-        values = {column: _cell(cell) for column, cell in zip(columns, cells, strict=False)}
+        values = {columns[i]: _cell(cells[i]) for i in order if i < len(cells)}
         if len(cells) != len(columns) or (
             all(math.isnan(v) for v in values.values()) and "nan" not in str(cells).lower()
         ):
@@ -58,12 +61,7 @@ def parse_results(text: str, *, name: str = "results.csv") -> Epochs | None:
         if not math.isfinite(epoch):
             epoch = rows[-1].epoch + 1 if rows else 1.0
         rows.append(Epoch(number, epoch, values))
-    return Epochs(tuple(rows), columns, dropped, name)
-
-
-def _separator(header: str) -> str:
-    """What parts the columns of this header: a comma, unless semicolons or tabs part more of them."""
-    return max((",", ";", "\t"), key=header.count)
+    return Epochs(tuple(rows), tuple(columns[i] for i in order), dropped, name)
 
 
 def _cell(cell: str) -> float:

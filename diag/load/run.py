@@ -1,6 +1,6 @@
 """Find the files of a run in what the user pointed at, and read each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +16,7 @@ from diag.load.inputs import unpacked
 from diag.load.notebook import is_notebook
 from diag.load.notes import captured
 from diag.load.read import MAX_BYTES, UnreadableError, read_bytes, read_text
+from diag.load.restored import restored
 from diag.load.results import read_results
 from diag.load.summary import TraceSummary
 from diag.load.tables import parse_results_txt
@@ -42,8 +43,12 @@ class _Reader:
 
     base: Path
     skipped: list[str] = field(default_factory=list)
+    names: Mapping[Path, str] = field(default_factory=dict)
+    """What files are called that are no longer where the user has them."""
 
     def name(self, path: Path) -> str:
+        if path in self.names:
+            return self.names[path]
         return path.relative_to(self.base).as_posix() if path.is_relative_to(self.base) else path.name
 
     def read(self, path: Path | None, how: Callable[[Path], T]) -> T | None:
@@ -70,12 +75,15 @@ def load_run(path: Path, files: Files | None = None) -> Evidence:
     try:
         if str(path) != "-" and not path.exists():
             raise InputError(f"{path}: no such file or folder; give {ACCEPTED}")
-        with unpacked(path) as (inner, left_out):
+        with unpacked(path) as (inner, left_out), restored(inner, files.plain) as plain:
+            read = Files() if plain.changed else files  # what was written anew is read anew
+            load = _load_folder if plain.path.is_dir() else _load_file
             try:
-                evidence = _load_folder(inner, files) if inner.is_dir() else _load_file(inner, files)
+                evidence = load(plain.path, read, plain.names)
             except InputError as error:  # people know what they gave, not where it was unpacked
-                raise InputError(str(error).replace(str(inner), str(path))) from error
-            skipped = (*evidence.skipped_files, *left_out)
+                said = str(error).replace(str(plain.path), str(path)).replace(str(inner), str(path))
+                raise InputError(said) from error
+            skipped = (*evidence.skipped_files, *plain.skipped, *left_out)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     return replace(evidence, path=str(path), skipped_files=skipped)
@@ -91,40 +99,41 @@ def load_runs(paths: Sequence[Path]) -> Evidence:
     return Evidence(peers=compare(runs), path=" ".join(names))
 
 
-def _load_file(path: Path, files: Files) -> Evidence:
+def _load_file(path: Path, files: Files, names: Mapping[Path, str]) -> Evidence:
     """A single file: its neighbours are not looked at, except the args.yaml beside a results.csv."""
-    reader = _Reader(path.parent)
+    reader = _Reader(path.parent, names=names)
+    name = reader.name(path)
     if path.suffix.lower() == ".csv":
-        epochs = reader.read(path, lambda p: read_results(p, name=path.name))
+        epochs = reader.read(path, lambda p: read_results(p, name=name))
         args = reader.read(_first(path.parent, "args.yaml"), lambda p: read_args([p], name=reader.name))
         evidence = Evidence(epochs=epochs, args=args, curves=curves(epochs))
         if epochs is None and (text := reader.read(path, read_text)) is not None:
-            evidence = assemble(evidence, tables={path.name: text})
+            evidence = assemble(evidence, tables={name: text})
     elif path.suffix.lower() == ".jsonl":
-        evidence = _of_trace(reader.read(path, lambda p: files.trace(p, path.name)))
+        evidence = _of_trace(reader.read(path, lambda p: files.trace(p, name)))
     else:
-        log = reader.read(path, lambda p: files.log(p, path.name))
+        log = reader.read(path, lambda p: files.log(p, name))
         # What a notebook's cells printed is a log; its JSON is no text to look for notes or step times in.
         small = not is_notebook(path) and path.is_file() and path.stat().st_size < MAX_BYTES
         laps = reader.read(path, read_trainlog) or () if small else ()
         table = path.name.startswith("results")  # a results.txt looks like a log without a header
         text = reader.read(path, read_text) if small and log and (table or not log[1].epochs) else None
-        rows = parse_results_txt(text, name=path.name) if text else None
+        rows = parse_results_txt(text, name=name) if text else None
         told = log is not None and not rows and bool(log[0].lines or log[1].epochs or log[1].scans or log[1].parts)
-        texts = [(path.name, text)] if text and not rows and captured(text) else []
+        texts = [(name, text)] if text and not rows and captured(text) else []
         if laps or told or rows or texts:
             reader.skipped.clear()  # it is one of the kinds; that it is not the others is no fault
-        evidence = Evidence(steps=step_stats(laps, file=path.name))
+        evidence = Evidence(steps=step_stats(laps, file=name))
         if (log and told) or rows or texts:
             evidence = assemble(evidence, logs=[log] if log and told else [], texts=texts, results=rows)
     if evidence == Evidence():
         why = "; ".join(reader.skipped) or "nothing in it is known"
-        raise InputError(f"{path}: {why.removeprefix(f'{path.name}: ')}; give {ACCEPTED}")
+        raise InputError(f"{path}: {why.removeprefix(f'{name}: ')}; give {ACCEPTED}")
     return replace(evidence, skipped_files=tuple(reader.skipped))
 
 
-def _load_folder(base: Path, files: Files) -> Evidence:
-    reader = _Reader(base)
+def _load_folder(base: Path, files: Files, names: Mapping[Path, str]) -> Evidence:
+    reader = _Reader(base, names=names)
     yolo = next((d for d in (base / "ultralytics", base) if _first(d, "results.csv", "args.yaml", "opt.yaml")), base)
 
     run = reader.read(_first(base, "run.json"), lambda p: decode_json(read_bytes(p), RunRecord, str(p)))
@@ -175,7 +184,7 @@ def _load_folder(base: Path, files: Files) -> Evidence:
     if run is None and epochs is None and inner_runs:
         runs: dict[str, Evidence] = {}
         for folder in inner_runs[:_MAX_RUNS]:
-            if made := reader.read(folder, lambda p: _load_folder(p, files)):
+            if made := reader.read(folder, lambda p: _load_folder(p, files, names)):
                 runs[folder.name] = made
         if runs:
             evidence = replace(evidence, peers=compare(runs))
@@ -247,12 +256,12 @@ def _first(folder: Path, *names: str) -> Path | None:
 
 def _step_log(folder: Path, *, most: int = 20, lines: int = 20) -> Path | None:
     """A log of another name that names the times of a batch on its lines; this many of its first ones must."""
-    for path in sorted(p for p in folder.iterdir() if p.suffix.lower() in {".log", ".txt", ".out"})[:most]:
+    for path in sorted(p for p in folder.iterdir() if p.suffix.lower() in {".log", ".txt", ".out", ".md", ""})[:most]:
         if not path.is_file() or path.is_symlink():
             continue
         with path.open("rb") as file:
-            head = [file.readline(2000).decode("utf-8", "replace") for _ in range(lines)]
-        if all(parse_trainlog(line) for line in head):
+            head = [line for line in file.read(1 << 16).decode("utf-8", "replace").split("\n") if line.strip()][:lines]
+        if head and all(parse_trainlog(line) for line in head):
             return path
     return None
 

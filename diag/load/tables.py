@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from diag.load.dialect import delimiter, pointed
 from diag.load.read import UnreadableError, bounded, read_text
 from diag.model.columns import scaled, spelled_out, standard
 from diag.model.evidence import Ledger, StepStats
@@ -64,27 +65,20 @@ def parse_table(text: str, *, name: str) -> Table | None:
     """Header and rows; short rows are filled up, longer ones cut. None without two columns and a row."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").split("\n")
     csv.field_size_limit(1_000_000)
-    mark = _delimiter(next((line for line in lines if line.strip()), ""))
+    mark = delimiter(next((line for line in lines if line.strip()), ""))
     try:
         cells = [row for row in csv.reader(lines[: _MAX_ROWS + 1], delimiter=mark) if any(c.strip() for c in row)]
     except csv.Error:
         return None
     if mark != ",":  # where commas are decimal marks
-        cells = [cells[0], *([_DECIMAL.sub(r"\1.\2", c) for c in row] for row in cells[1:])] if cells else cells
+        cells = [cells[0], *(pointed(row) for row in cells[1:])] if cells else cells
     if len(cells) < 2 or not 1 < len(cells[0]) <= _MAX_COLUMNS:
         return None
-    columns = [_SMI.get(_SMI_UNIT.sub("", c.strip()), c.strip()) for c in (c.lstrip("\ufeff") for c in cells[0])]
+    listed = [c.strip().lstrip("\ufeff").strip() for c in cells[0]]
+    columns = [_SMI.get(_SMI_UNIT.sub("", c).lower(), c.lower() if c.isupper() else c) for c in listed]
     width = len(columns)
     rows = [[c.strip() for c in (*row, *[""] * width)[:width]] for row in cells[1:]]
     return made_table(name, columns, rows)
-
-
-_DECIMAL = re.compile(r"^(\s*[+-]?\d+),(\d+\s*)$")
-
-
-def _delimiter(header: str) -> str:
-    """Comma, unless the header has more semicolons or tabs, as spreadsheets write them elsewhere."""
-    return max((",", ";", "\t"), key=header.count)
 
 
 def made_table(name: str, columns: Sequence[str], rows: list[list[str]], line: int | None = None) -> Table:

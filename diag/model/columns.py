@@ -18,6 +18,7 @@ _UNITS: dict[str, tuple[str, float]] = {
     **{name: ("bytes", factor) for name, factor in _BYTES.items()},
     **{f"{name}ps": ("rate", factor) for name, factor in _BYTES.items() if len(name) < 4},
     **dict.fromkeys(("pct", "percent", "percentage", "perc", "%"), ("pct", 1.0)),
+    "ratio": ("pct", 100.0),
     "megabytes": ("bytes", 1.0),
     "gigabytes": ("bytes", 1024.0),
     **dict.fromkeys(("w", "watt", "watts"), ("power", 1.0)),
@@ -26,10 +27,13 @@ _UNITS: dict[str, tuple[str, float]] = {
     "mhz": ("freq", 1.0),
     "ghz": ("freq", 1e3),
 }
+_ALIASES = {"kbmemused": "ram_used_kib", "kbswpused": "swap_used_kib", "swpd": "swap_used_kib"}
+"""Columns of sar, vmstat and iostat, whose manual pages say in which unit they are."""
+_SURELY_BYTES = 2.0**28
 _GIB = 2.0**-10
 _LONGEST = 120
-_MONITORS = re.compile(r"^(?:dcgm_fi_(?:dev|prof)_|system_(?=gpu|cpu|mem|disk|proc|system)|monitor_)")
-"""What the exporter of DCGM, Weights & Biases and MLflow put first: `DCGM_FI_DEV_GPU_UTIL`, `system.gpu.0.temp`."""
+_MONITORS = re.compile(r"^(?:dcgm_fi_(?:dev|prof)_|nvidia_smi_|node_|system_(?=gpu|cpu|mem|disk|proc|system)|monitor_)")
+"""What DCGM, Prometheus, Weights & Biases and MLflow put first: `DCGM_FI_DEV_GPU_UTIL`, `system.gpu.0.temp`."""
 _MEMORY = r"mem(?:ory)?"
 _HOST = rf"(?:(?:host|system|sys|cpu|node|main|physical)_)?(?:ram|{_MEMORY})"
 _DEVICE = rf"(?:vram|(?:gpu|cuda|device|dedicated|fb|framebuffer)(?:_{_MEMORY})?)"
@@ -52,26 +56,31 @@ class Quantity:
 _QUANTITIES = (
     Quantity("gpu_mem_total_mib", rf"{_DEVICE}_(?:total|capacity|size)|total_{_DEVICE}", "bytes", bare=False),
     Quantity("shared_gpu_mem_gb", rf"shared(?:_gpu)?(?:_{_MEMORY})?", "bytes", _GIB, bare=False),
-    Quantity("gpu_mem_mib", rf"{_DEVICE}(?:_(?:used|usage|use|in_use))?|used_vram|gpu_memused", "bytes", bare=False),
-    Quantity("gpu_memutil_pct", r"mem(?:ory)?_(?:util\w*|controller)|utilization_memory", "pct"),
-    Quantity("gpu_util_pct", r"gpu_(?:core_)?(?:util\w*|usage|load|use|busy|activity)|gpu_gpu"
+    Quantity("gpu_mem_mib", rf"{_DEVICE}(?:_(?:used|usage|use|in_use))?|used_vram|gpu_memused"
+             r"|gpu_memory_allocated|mem(?:ory)?_used_gpu", "bytes", bare=False),
+    Quantity("gpu_memutil_pct", r"mem(?:ory)?_(?:copy_)?(?:util\w*|controller)|utilization_memory", "pct"),
+    Quantity("gpu_util_pct", r"gpu_(?:core_)?(?:util\w*|usage|load|use|busy|activity)|gpu_gpu|volatile_gpu_util"
              r"|sm_(?:util\w*|activity)|util\w*_gpu", "pct"),
     Quantity("gpu_util_pct", r"gpu|sm", "pct", bare=False),
     Quantity("power_default_w", r"(?:gpu_)?(?:power|pwr)_default(?:_limit)?|default_power_limit", "power"),
-    Quantity("power_limit_w", r"(?:gpu_)?(?:power|pwr)_(?:limit|cap|max)|(?:enforced_|current_)power_limit", "power"),
-    Quantity("power_w", r"(?:gpu_)?(?:power|pwr)(?:_(?:draw|usage|consumption|avg))?", "power"),
+    Quantity("power_limit_w", r"(?:gpu_)?(?:power|pwr)_(?:(?:management_|mgmt_)?limit|cap|max)"
+             r"|(?:gpu_)?(?:enforced_|current_)power_limit", "power"),
+    Quantity("power_w", r"(?:gpu_)?(?:power|pwr)(?:_(?:draw(?:_average)?|usage|consumption|avg))?", "power"),
     Quantity("gpu_temp_c", r"(?:gpu_)?(?:core_)?(?:temp|temperature)(?:_gpu)?|gtemp", "temp"),
     Quantity("max_sm_mhz_limit", r"max_(?:sm|gpu|graphics|gr|core)_?clocks?|clocks?_max(?:_sm)?", "freq"),
-    Quantity("sm_clock_mhz", r"(?:sm|gr|graphics|core|gpu)_?clocks?|clocks?_(?:sm|gr|gpu|graphics)|pclk", "freq"),
-    Quantity("iowait_pct", r"(?:cpu_)?io_?wait|wait_io", "pct"),
+    Quantity("sm_clock_mhz", r"(?:sm|gr|graphics|core|gpu)_?clocks?|clocks?_(?:current_)?(?:sm|gr|gpu|graphics)"
+             r"|gpu_sm_clock|pclk", "freq"),
+    Quantity("iowait_pct", r"(?:cpu_)?(?:times_percent_)?io_?wait|wait_io", "pct"),
     Quantity("cpu_util_pct", r"(?:total_)?cpu_(?:util\w*|usage|load|use|busy)", "pct"),
-    Quantity("cpu_util_pct", r"cpu", "pct", bare=False),
+    Quantity("cpu_util_pct", r"cpu(?:_total)?", "pct", bare=False),
     Quantity("load1", r"load_?avg(?:_?1m?(?:in)?)?|load_?1(?:m|min)?|load_average"),
-    Quantity("swap_used_gb", r"swap(?:_(?:used|usage|in_use))?|used_swap", "bytes", _GIB, bare=False),
-    Quantity("ram_total_gb", rf"{_HOST}(?:_usage|_used)?_(?:total|limit|size)|total_{_HOST}", "bytes", _GIB,
+    Quantity("swap_used_gb", r"swap(?:_(?:used|usage|in_use|memory_used))?|used_swap", "bytes", _GIB, bare=False),
+    Quantity("ram_total_gb", rf"{_HOST}(?:_usage|_used)?_(?:total|limit|size)|total_{_HOST}"
+             r"|memory_mem_total|virtual_memory_total", "bytes", _GIB,
              bare=False),
     Quantity("ram_used_pct", rf"{_HOST}(?:_(?:used|usage|use))?", "pct", bare=False),
-    Quantity("ram_used_gb", rf"{_HOST}_(?:used|usage|use|in_use|rss)|used_{_HOST}|ram", "bytes", _GIB, bare=False),
+    Quantity("ram_used_gb", rf"{_HOST}_(?:used|usage|use|in_use|rss)|used_{_HOST}|ram"
+             r"|virtual_memory_used", "bytes", _GIB, bare=False),
     Quantity("disk_read_mb_s", r"(?:disk|io)_read(?:_rate|_speed|_throughput)?|r(?:ead)?", "rate", bare=False),
     Quantity("workers", r"(?:num_|n_|loader_|dataloader_)?workers|nw|n_workers"),
     Quantity("batch", r"batch(?:_?size)?|bs|batch_per_gpu"),
@@ -82,6 +91,7 @@ _QUANTITIES = (
     Quantity("images_per_s", r"(?:im|img|imgs|image|images|samples?|frames?)_(?:per_)?(?:s|sec|second)|fps|ips"),
     Quantity("epoch_s", r"(?:time_per_)?epoch(?:_(?:time|duration|wall))?|train_(?:time_)?per_epoch", "time",
              bare=False),
+    Quantity("t_s", r"elapsed(?:_time)?|time_elapsed|relative_time", "time"),
     Quantity("total_s", r"(?:total_|train_|training_|run_)?(?:time|duration)|runtime", "time", bare=False),
 )  # fmt: skip
 _CELL = re.compile(r"[+-]?\d[\d.,]*(?:[eE][+-]?\d+)? ?(%|°?[A-Za-zµ]{1,7}(?:/s)?)")
@@ -93,7 +103,8 @@ def plain(column: str) -> tuple[str, str]:
 
     `Epoch Time (min)` is `epoch_time`, `min`; `MemUsed_GiB` is `mem_used`, `gib`; `img/s` is `img_per_s`.
     """
-    text, unit = re.sub(r"^system[/.]", "system_", column.strip()[:_LONGEST], flags=re.I), ""
+    named = column.strip()[:_LONGEST]
+    text, unit = re.sub(r"^system[/.]", "system_", _ALIASES.get(named, named), flags=re.I), ""
     if found := re.search(r"\s*[\[(]([^\])]{1,8})[\])]\s*$", text):
         text, unit = text[: found.start()], found[1].strip().lower()
     text = re.sub(r"([KMGT])iB\b|([KMGT])iB(?![a-z])", lambda m: f"{m[1] or m[2]}IB", text)
@@ -134,12 +145,15 @@ def seconds(column: str, cell: str = "") -> tuple[str, float]:
 def standard(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[tuple[int, float]]]:
     """The columns by their names here, and the factors of those whose numbers have to be converted, by position.
 
-    The first column that measures something gets its name; a second one of the kind keeps its own.
+    The first column that measures something gets its name; a second one of the kind keeps its own. Percentages told as
+    shares (no unit, the utilisation never above 1 and not only 0 and 1) are multiplied by 100.
     """
     names, factors, taken = [], [], {c.strip().lower() for c in columns}
+    bare: list[int] = []
     for i, column in enumerate(columns):
         first = next((row[i] for row in rows if i < len(row) and row[i].strip()), "")
-        found = _quantity(column, first)
+        unit = plain(column)[1] or _unit_of(first) or ("bytes" if _in_bytes(rows, i) else "")
+        found = _quantity(column, unit)
         if found is None or (found[0] != column.strip().lower() and found[0] in taken):
             names.append(column)
             continue
@@ -147,7 +161,26 @@ def standard(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[tup
         taken.add(found[0])
         if found[1] != 1.0:
             factors.append((i, found[1]))
-    return tuple(names), factors
+        elif found[0].endswith("_pct") and not unit:
+            bare.append(i)
+    if _shares(rows, [i for i in bare if names[i] in {"gpu_util_pct", "cpu_util_pct"}]):
+        factors += [(i, 100.0) for i in bare]
+    return tuple(names), sorted(factors)
+
+
+def _in_bytes(rows: Sequence[Sequence[str]], at: int) -> bool:
+    """So large a number without a unit counts bytes, if it measures a memory."""
+    return max(_numbers(rows, at), default=0.0) >= _SURELY_BYTES
+
+
+def _shares(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> bool:
+    values = [v for at in columns for v in _numbers(rows, at)]
+    return any(0 < v < 1 for v in values) and max(values) <= 1
+
+
+def _numbers(rows: Sequence[Sequence[str]], at: int) -> list[float]:
+    cells = (row[at].strip() for row in rows if at < len(row))
+    return [float(c) for c in cells if _NUMBER.fullmatch(c)]
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)")
@@ -194,9 +227,8 @@ def scaled(cell: str, factor: float) -> str:
     return f"{float(found[0]) * factor:.10g}" if found else cell
 
 
-def _quantity(column: str, cell: str) -> tuple[str, float] | None:
-    name, unit = plain(column)
-    unit = unit or _unit_of(cell)
+def _quantity(column: str, unit: str) -> tuple[str, float] | None:
+    name = plain(column)[0]
     kind, factor = _UNITS.get(unit, ("", 1.0))
     for item in _QUANTITIES:
         if not re.fullmatch(item.pattern, name):

@@ -154,7 +154,7 @@ def pcie_idle(notes: Notes | None, tables: Tables | None, *, max_util: float = 1
 
     Percent, in the median. The limit is a proposal.
     """
-    gen, util = (tables.series(r"pcie.*gen|link_gen"), tables.series("gpu_util")) if tables else ((), ())
+    gen, util = (tables.series(r"(?:pcie.*gen|link_gen)(?!.*max)"), tables.series("gpu_util")) if tables else ((), ())
     said = noted(
         notes,
         _LOW_LINK,

@@ -12,6 +12,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from tests.load.conftest import CSV, laps
+from tests.wrappings import WRAPPINGS
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
 _JUNK = [
@@ -190,3 +191,22 @@ def archives() -> list[bytes]:
                 tar.addfile(info, io.BytesIO(data))
         made.append(packed.getvalue())
     return made
+
+
+def documents() -> list[bytes]:
+    """Files in a few wrappings: an issue, a notebook, a recording, charts, tables of other dialects."""
+    told = {"args.yaml": OPT, "console.log": LOG, "results.csv": V5}
+    names: tuple[str, ...] = (
+        "doc.issue_en",
+        "doc.notebook",
+        "doc.cast",
+        "doc.docker_json",
+        "doc.paste_md",
+        "doc.paste_cat",
+        "doc.mail",
+    )
+    names += ("text.docker_compose", "text.hard_wrap80", "text.utf16_le", "text.gbk", "table.markdown")
+    made = [data for name in names for data in WRAPPINGS[name].change(told).values()]
+    made.append(b"Wall time,Step,Value\n1714550400.0,1,0.5\n1714550460.0,2,0.4\n")
+    made.append(b"key,value,step,timestamp\ntrain/box_loss,0.5,1,1\nval/box_loss,0.4,1,1\n")
+    return [data[:6000] for data in made]

@@ -25,13 +25,19 @@ from diag.load.args import parse_args
 from diag.load.console import parse_log
 from diag.load.counters import parse_counters, summarize
 from diag.load.curves import curves
+from diag.load.dialect import canonical
+from diag.load.exports import merged, records
 from diag.load.follow import Follower
 from diag.load.foreign import log_epochs
 from diag.load.labels import parse_data_yaml, parse_labels
+from diag.load.listings import listing_tables
 from diag.load.notes import parse_notes
+from diag.load.parts import Part, split
+from diag.load.plain import decode, plain
 from diag.load.rates import with_rates
 from diag.load.read import UnreadableError
 from diag.load.results import parse_results
+from diag.load.sniff import kind_of
 from diag.load.stall import stalls
 from diag.load.summary import TraceSummary
 from diag.load.tables import parse_results_txt, parse_table, phase_ledger, phase_steps, phases
@@ -101,6 +107,16 @@ def _counters(data: bytes) -> None:
         summarize(columns, gpus, marks, lost_lines=lost)
 
 
+def _restored(data: bytes) -> None:
+    text = decode(data) or ""
+    for part in split(text) or [Part("", text)]:
+        made = plain(part.text)
+        listing_tables([("a.txt", made)])
+        for told in (made, canonical(made), records(made)):
+            kind_of(told or "")
+            merged({"a.csv": told or "", "run-.-tag-train_box_loss.csv": made})
+
+
 def _json(kind: type) -> Callable[[bytes], None]:
     return lambda data: decode_json(data, kind, "file") and None
 
@@ -151,6 +167,7 @@ PARSERS: dict[str, tuple[Callable[[bytes], Any], list[bytes]]] = {
     "oriented boxes": (lambda d: parse_labels([("labels/a.txt", _text(d))], None, "obb"), [b"0 .1 .1 .5 .1 .5 .5 .1 .5\n"]),
     "listings": (_listing, [LISTING]),
     "rates": (lambda d: (t := parse_table(_text(d), name="lr.csv")) and curves(with_rates(None, Tables((t,)))), [RATES]),
+    "documents": (_restored, [*mutations.documents(), *read_cases("*.log", "*.csv", "*.md", limit=3000)]),
     "labels": (lambda d: parse_labels([("labels/train/a.txt", _text(d))], None), [b"0 0.5 0.5 0.1 0.1\n" * 4, b"1 0.1 0.1 0.2 0.2 0.3 0.4\n"]),
     "trace": (_trace, [mutations.TRACE.encode()]),
     "counters": (_counters, [mutations.COUNTERS.encode()]),

@@ -113,10 +113,19 @@ def test_nothing_recognisable_says_what_is_accepted(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_runs_names_them(tmp_path: Path) -> None:
-    (tmp_path / "train").mkdir()
-    (tmp_path / "train/results.csv").write_text(CSV)
-    with pytest.raises(InputError, match=r"give one of them: .*train$"):
+    for name in ("yolo_train", "yolo_train_b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.csv").write_text(CSV)
+    with pytest.raises(InputError, match=r"give one of them: .*train"):
         load_run(tmp_path)
+
+
+def test_a_folder_that_holds_but_one_run_is_that_run(tmp_path: Path) -> None:
+    (tmp_path / "runs/detect/train 3").mkdir(parents=True)
+    (tmp_path / "runs/detect/train 3/results.csv").write_text(CSV)
+    epochs = load_run(tmp_path).epochs
+    assert epochs is not None
+    assert len(epochs.rows) == 3
 
 
 def test_odd_things_in_place_of_files(run_dir: Make) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from diag.load.console import parse_log
 from diag.load.foreign import log_epochs
-from diag.load.prefix import sniff, strip
+from diag.load.prefix import sniff, strip_all
 from diag.load.run import load_run
 from diag.load.scans import scan
 
@@ -54,9 +54,9 @@ def test_a_message_of_several_lines_has_one_prefix() -> None:
 
 def test_few_such_lines_are_no_prefix() -> None:
     head = "\n".join([*rows(20, 19), "api-1  | started", "api-1  | ready"]).encode()
-    assert sniff(head) is None
+    assert not sniff(head)
     prefix = sniff(("api-1  | x\n" * 9).encode())
-    assert prefix is not None and strip(prefix, b"ready") == b"ready"
+    assert len(prefix) == 1 and strip_all(prefix, b"ready\napi-1  | x") == b"ready\nx"
 
 
 @pytest.mark.parametrize("epochs", [1, 4])
