@@ -74,6 +74,8 @@ def _delimited(lines: Sequence[str], delimiter: str) -> Grid | None:
     if not 2 <= width <= _MAX_COLUMNS or same < 0.8 * (len(rows) - 1):
         return None
     rows = [[c.strip() for c in row] for row in rows]
+    if delimiter == "|" and len({row[0] for row in rows if row}) == 1:
+        return None  # `trainer-1  | text`: a prefix of Compose, and no column
     return _checked(_points(rows) if delimiter != "," else rows)
 
 

@@ -89,6 +89,9 @@ def made_table(name: str, columns: Sequence[str], rows: list[list[str]], line: i
     """
     listed, rows = spelled_out(columns, rows)
     names, factors = standard(listed, rows)
+    if "phase" in {name.lower() for name in names}:  # a stage table, whose columns are seconds
+        factors += [(at, 1e-3) for at, name in enumerate(names) if name.lower().endswith("_ms")]
+        names = tuple(re.sub(r"_ms$", "_s", name, flags=re.I) for name in names)
     for at, factor in factors:
         for row in rows:
             row[at] = scaled(row[at], factor)

@@ -454,3 +454,15 @@ def test_a_growing_log_with_a_prefix_is_read_on_from_where_it_was(tmp_path: Path
     assert log.stat().st_size > 65536
     assert log in follower.plain  # it is not written anew at every look
     assert seen == [0, 33, 233, 499]
+
+
+def test_a_prefix_with_a_bar_makes_no_table() -> None:
+    told = "".join(f"trainer-1  | {i}0:21:01 all 4.1 58.1\n" for i in range(1, 5))
+    assert grid(told) is None
+    assert grid("a|b\n1|2\n3|4\n") is not None
+
+
+def test_milliseconds_of_stages_are_seconds() -> None:
+    assert _cells("epoch,phase,iters,data_wait_ms,wall_ms\n1,train,9,291000,352000\n")[0][3:] == ("291", "352")
+    table = parse_table("epoch,phase,iters,data_wait_ms,wall_ms\n1,train,9,291000,352000\n", name="t.csv")
+    assert table is not None and table.columns[3:] == ("data_wait_s", "wall_s")
