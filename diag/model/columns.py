@@ -27,8 +27,9 @@ _UNITS: dict[str, tuple[str, float]] = {
     "mhz": ("freq", 1.0),
     "ghz": ("freq", 1e3),
 }
-_ALIASES = {"kbmemused": "ram_used_kib", "kbswpused": "swap_used_kib", "swpd": "swap_used_kib"}
-"""Columns of sar, vmstat and iostat, whose manual pages say in which unit they are."""
+_ALIASES = {"kbmemused": "ram_used_kib", "kbswpused": "swap_used_kib", "swpd": "swap_used_kib",
+            "Memory-Usage": "gpu_mem_used"}  # fmt: skip
+"""Columns of sar and vmstat, whose manual pages say in which unit they are, and the memory in nvidia-smi's box."""
 _SURELY_BYTES = 2.0**28
 _GIB = 2.0**-10
 _LONGEST = 120
@@ -74,12 +75,12 @@ _QUANTITIES = (
     Quantity("cpu_util_pct", r"(?:total_)?cpu_(?:util\w*|usage|load|use|busy)", "pct"),
     Quantity("cpu_util_pct", r"cpu(?:_total)?", "pct", bare=False),
     Quantity("load1", r"load_?avg(?:_?1m?(?:in)?)?|load_?1(?:m|min)?|load_average"),
-    Quantity("swap_used_gb", r"swap(?:_(?:used|usage|in_use|memory_used))?|used_swap", "bytes", _GIB, bare=False),
-    Quantity("ram_total_gb", rf"{_HOST}(?:_usage|_used)?_(?:total|limit|size)|total_{_HOST}"
+    Quantity("swap_used_gb", r"swap(?:_?(?:used|usage|in_use|memory_used))?|used_swap", "bytes", _GIB, bare=False),
+    Quantity("ram_total_gb", rf"{_HOST}(?:_?usage|_?used)?_?(?:total|limit|size)|total_{_HOST}"
              r"|memory_mem_total|virtual_memory_total", "bytes", _GIB,
              bare=False),
-    Quantity("ram_used_pct", rf"{_HOST}(?:_(?:used|usage|use))?", "pct", bare=False),
-    Quantity("ram_used_gb", rf"{_HOST}_(?:used|usage|use|in_use|rss)|used_{_HOST}|ram"
+    Quantity("ram_used_pct", rf"{_HOST}(?:_?(?:used|usage|use))?", "pct", bare=False),
+    Quantity("ram_used_gb", rf"{_HOST}_?(?:used|usage|use|in_use|rss)|used_{_HOST}|ram"
              r"|virtual_memory_used", "bytes", _GIB, bare=False),
     Quantity("disk_read_mb_s", r"(?:disk|io)_read(?:_rate|_speed|_throughput)?|r(?:ead)?", "rate", bare=False),
     Quantity("workers", r"(?:num_|n_|loader_|dataloader_)?workers|nw|n_workers"),
@@ -103,10 +104,10 @@ def plain(column: str) -> tuple[str, str]:
 
     `Epoch Time (min)` is `epoch_time`, `min`; `MemUsed_GiB` is `mem_used`, `gib`; `img/s` is `img_per_s`.
     """
-    named = column.strip()[:_LONGEST]
-    text, unit = re.sub(r"^system[/.]", "system_", _ALIASES.get(named, named), flags=re.I), ""
+    text, unit = re.sub(r"^system[/.]", "system_", column.strip()[:_LONGEST], flags=re.I), ""
     if found := re.search(r"\s*[\[(]([^\])]{1,8})[\])]\s*$", text):
         text, unit = text[: found.start()], found[1].strip().lower()
+    text = _ALIASES.get(text, text)
     text = re.sub(r"([KMGT])iB\b|([KMGT])iB(?![a-z])", lambda m: f"{m[1] or m[2]}IB", text)
     text = re.sub(r"([a-z])([A-Z])", r"\1_\2", text).lower()
     if text.rstrip().endswith("%") or text.startswith("%"):

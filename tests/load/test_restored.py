@@ -239,6 +239,7 @@ def test_nvidia_smi_is_no_table_and_plain_csv_stays() -> None:
         ("ram_used_mib", ("ram_used_gb", "0.048828125")),
         ("node_memory_MemTotal_bytes", ("ram_total_gb", "4.65661e-08")),
         ("nvidia_smi_utilization_gpu_ratio", ("gpu_util_pct", "5000")),
+        ("MEMUSED_GIB", ("ram_used_gb", "50")),
         ("kbmemused", ("ram_used_gb", "4.76837e-05")),
         ("cpu_percent", ("cpu_util_pct", "50")),
         ("gpu_mem_g", ("gpu_mem_mib", "51200")),
@@ -466,3 +467,9 @@ def test_milliseconds_of_stages_are_seconds() -> None:
     assert _cells("epoch,phase,iters,data_wait_ms,wall_ms\n1,train,9,291000,352000\n")[0][3:] == ("291", "352")
     table = parse_table("epoch,phase,iters,data_wait_ms,wall_ms\n1,train,9,291000,352000\n", name="t.csv")
     assert table is not None and table.columns[3:] == ("data_wait_s", "wall_s")
+
+
+def test_the_memory_in_the_box_of_nvidia_smi_is_the_gpus() -> None:
+    table = parse_table("GPU-Util,Memory-Usage,RAM Used (GB)\n91%,11020MiB,148\n92%,11120MiB,149\n", name="t.csv")
+    assert table is not None
+    assert table.columns == ("gpu_util_pct", "gpu_mem_mib", "ram_used_gb")
