@@ -8,7 +8,8 @@ from typing import Any
 
 from diag.errors import ConfigError
 from diag.model.evidence import Evidence
-from diag.model.finding import Crash, Finding, Hit, Report, Severity, Skip, Skipped, Verdict
+from diag.model.finding import Crash, Finding, Hit, Report, Severity, Skip, Skipped, Source, Verdict
+from diag.model.foreign import TrainLog
 from diag.model.outcome import Outcome
 from diag.model.views import StepViews
 from diag.rules import broken_plugins, load_rules, step_views
@@ -153,7 +154,16 @@ def _ask(rule: Rule, evidence: Evidence, thresholds: Mapping[str, Any]) -> Verdi
     missing = [name for name in rule.needs if facts[name] is None]
     if missing:
         return Skip("no_evidence", {"missing": ", ".join(missing)})
-    return rule.function(**facts, **thresholds)
+    verdict: Verdict = rule.function(**facts, **thresholds)
+    log = evidence.log
+    if isinstance(verdict, Hit) and log is not None and log.joined:
+        return replace(verdict, evidence=tuple(_placed(source, log) for source in verdict.evidence))
+    return verdict
+
+
+def _placed(source: Source, log: TrainLog) -> Source:
+    """A line of a log of several files in the one that it stands in."""
+    return Source(*log.place(source.line), source.text) if source.file == log.file else source
 
 
 def _finding(rule: Rule, hit: Hit, fixed: Severity | None) -> Finding:

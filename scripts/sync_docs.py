@@ -60,6 +60,8 @@ def page() -> str:
     missing = [id for id in meanings if id not in {r.finding for r in rules}]
     with (ROOT / "configs" / "no_rule.tsv").open(encoding="utf-8") as file:
         reasons = {row["id"]: row["reason"] for row in csv.DictReader(file, delimiter="\t")}
+    if not missing:
+        return "\n".join([*lines, "", f"Each of the {len(meanings)} findings of the catalog has a rule."]) + "\n"
     lines += ["", "## No rule yet", "", f"{len(missing)} findings of the catalog have no rule yet:", ""]
     lines += ["| finding | severity | meaning | why |", "| :-- | :-- | :-- | :-- |"]
     lines += [f"| `{id}` | {meanings[id]['severity']} | {meanings[id][meaning]} | {reasons[id]} |" for id in missing]

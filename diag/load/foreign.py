@@ -256,11 +256,30 @@ def _continued(log: TrainLog, others: list[TrainLog]) -> TrainLog:
         first, second = (log, other) if log.epochs[-1].epoch < other.epochs[0].epoch else (other, log)
         if first.epochs[-1].epoch + 1 != second.epochs[0].epoch:
             continue
+        after = _below(second, first.lines)
         log = replace(
-            log, file=f"{first.file}, {second.file}", epochs=(*first.epochs, *second.epochs),
-            parts=(*first.parts, *second.parts), ended=second.ended, lines=first.lines + second.lines,
+            after if second is log else log, file=f"{first.file}, {second.file}", ended=second.ended,
+            epochs=(*first.epochs, *after.epochs), parts=(*first.parts, *after.parts), lines=first.lines + second.lines,
+            joined=(*_files_of(first), *_files_of(second)),
         )  # fmt: skip
     return log
+
+
+def _files_of(log: TrainLog) -> tuple[tuple[str, int], ...]:
+    return log.joined or ((log.file, log.lines),)
+
+
+def _below(log: TrainLog, lines: int) -> TrainLog:
+    """The log as if it stood below another one of so many lines."""
+    return replace(
+        log,
+        epochs=tuple(replace(e, line=e.line + lines) for e in log.epochs),
+        parts=tuple(replace(e, line=e.line + lines) for e in log.parts),
+        caches=tuple(replace(c, line=c.line + lines) for c in log.caches),
+        transferred_lines=tuple(n + lines for n in log.transferred_lines),
+        args_lines={name: n + lines for name, n in log.args_lines.items()},
+        class_line=log.class_line and log.class_line + lines,
+    )
 
 
 def _note_kinds(console: Console | None, texts: list[tuple[str, str]]) -> Console | None:

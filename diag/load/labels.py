@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -14,7 +14,8 @@ from diag.load.read import UnreadableError
 from diag.model.foreign import DataYaml, LabelFiles
 
 MAX_FILES = 20_000
-_MAX_PROBLEMS = 50
+_MAX_PROBLEMS = 10
+"""Of each kind."""
 _MAX_ROWS = 100_000
 _KEY = re.compile(r"""["']?(\w{1,40})["']?\s*:""")
 _MAX_WORK = 10_000_000
@@ -79,6 +80,7 @@ class _Audit:
         self.work = 0
         self.classes: Counter[int] = Counter()
         self.problems: list[str] = []
+        self.told: Counter[str] = Counter()
         self.most = 0
         shape = data.kpt_shape if data else ()
         self.kpts = shape[0] * shape[1] if len(shape) == 2 and 0 < shape[0] < 1000 and shape[1] in {2, 3} else 0
@@ -89,17 +91,19 @@ class _Audit:
     def file(self, name: str, text: str) -> None:
         self.count["files"] += 1
         rows: list[Row] = []
+        said: dict[Row, tuple[int, str]] = {}
         for number, line in enumerate(text.lstrip("\ufeff").splitlines()[:_MAX_ROWS], 1):
             if not line.strip():
                 continue
             row = self.row(f"{name}:{number}", line)
             if row is not None:
                 rows.append(row)
+                said.setdefault(row, (number, line))
         if not rows:
             self.count["empty"] += 1
             return
         self.most = max(self.most, len(rows))
-        self.together(name, rows)
+        self.together(name, rows, said)
 
     def row(self, where: str, line: str) -> Row | None:
         self.count["rows"] += 1
@@ -129,22 +133,22 @@ class _Audit:
             if len(points) < 3:
                 self.problem("few_points", where, f"polygon of {len(points)} different points")
             else:
-                self.outline(where, row)
+                self.outline(where, row, line)
         else:
             self.count["box_rows"] += 1
-            self.box(where, row)
+            self.box(where, row, line)
         if pose:
-            self.keypoints(where, row)
+            self.keypoints(where, row, line)
         values = row[1:5] if pose else row[1:]
         wrong = [v for v in values if v < 0 or v > 1]
         if wrong:
             self.problem("coord_oob", where, f"{wrong[0]:g} is outside 0..1")
         return row
 
-    def outline(self, where: str, row: Row) -> None:
+    def outline(self, where: str, row: Row, line: str) -> None:
         """Polygons that begin with their box, cross themselves or enclose nothing; oriented boxes likewise."""
         if self.task != "obb" and starts_with_box(row[1:]):
-            self.problem("box_first", where, "x y w h stand before the points")
+            self.seen("box_first", where, "x y w h stand before the points", line)
             return
         if self.work > _MAX_WORK:
             return
@@ -152,24 +156,25 @@ class _Audit:
         self.count["outlines"] += 1
         if fault := outline_fault(pairs(row[1:])):
             oriented = self.task == "obb" and len(row) == 9
-            self.problem(f"obb_{fault}" if oriented else fault, where, f"{fault} corners")
+            self.seen(f"obb_{fault}" if oriented else fault, where, f"{fault} corners", line)
 
-    def box(self, where: str, row: Row) -> None:
+    def box(self, where: str, row: Row, line: str) -> None:
         x, y, w, h = row[1:5]
         if w <= 0 or h <= 0:
             self.problem("zero_area", where, f"width {w:g}, height {h:g}")
         elif max(w, h) < 0.005:
-            self.count["tiny"] += 1
+            self.seen("tiny", where, "tiny", line)
         if min(w, h) >= _FULL:
-            self.count["full_boxes"] += 1
+            self.seen("full_boxes", where, "the whole image", line)
         inside = all(0 <= v <= 1 for v in row[1:5])
         if inside and (x - w / 2 < -0.01 or y - h / 2 < -0.01 or x + w / 2 > 1.01 or y + h / 2 > 1.01):
-            self.problem("over_border", where, "hangs over the border")
+            self.seen("over_border", where, "hangs over the border", line)
 
-    def keypoints(self, where: str, row: Row) -> None:
+    def keypoints(self, where: str, row: Row, line: str) -> None:
         self.count["kpt_rows"] += 1
+        before = self.count["kpt_hidden"]
         if row[3] >= 0.99 and row[4] >= 0.99:
-            self.count["full_image"] += 1
+            self.seen("full_image", where, "a box for form's sake", line)
         for i in range(5, len(row), self.kpt_dim):
             x, y = row[i], row[i + 1]
             self.count["kpt_points"] += 1
@@ -179,31 +184,44 @@ class _Audit:
                 self.problem("kpt_far", where, f"keypoint at {x:g}, {y:g} far from its box")
             if not (0 <= x <= 1 and 0 <= y <= 1):
                 self.problem("kpt_out", where, f"keypoint at {x:g}, {y:g}")
+        lost = self.count["kpt_hidden"] - before
+        if 2 * lost > (len(row) - 5) // self.kpt_dim:
+            self.seen("kpt_poor", where, f"{lost} points without a place", line)
 
-    def together(self, name: str, rows: Sequence[Row]) -> None:
+    def together(self, name: str, rows: Sequence[Row], said: Mapping[Row, tuple[int, str]]) -> None:
+        """Faults of several rows of a file; `said` has the line that a row stands in first, and its words."""
         polygons = [r for r in rows if not self.kpts and len(r) > 5]
         if polygons and len(polygons) < len(rows):
-            self.problem("mixed_files", name, f"{len(rows) - len(polygons)} boxes among {len(polygons)} polygons")
+            number, line = next(said[r] for r in rows if len(r) == 5)
+            what = f"{len(rows) - len(polygons)} boxes among {len(polygons)} polygons"
+            self.seen("mixed_files", f"{name}:{number}", what, line)
         unique = set(rows)
         if len(unique) < len(rows):
             self.problem("duplicates", name, f"{len(rows) - len(unique)} rows twice", len(rows) - len(unique))
         boxes = Counter((r[0], *_bounds(r)) for r in unique if len(r) > 5 and not self.kpts)
         same = sum(n - 1 for n in boxes.values())
         if same:
-            self.problem("same_bbox", name, f"{same} polygons with the box of another", same)
+            twice = [said[r] for r in unique if len(r) > 5 and boxes[(r[0], *_bounds(r))] > 1]
+            number, line = max(twice)
+            self.seen("same_bbox", f"{name}:{number}", f"{same} polygons with the box of another", line, same)
         plain = [r for r in unique if len(r) == 5 or self.kpts]
         if 1 < len(plain) <= 300:
-            doubles = sum(
-                1 for a, b in combinations(plain, 2) if a[0] == b[0] and a[1:5] != b[1:5] and _iou(a, b) >= 0.9
-            )
-            self.count["doubles"] += doubles
+            for a, b in combinations(plain, 2):
+                if a[0] == b[0] and a[1:5] != b[1:5] and _iou(a, b) >= 0.9:
+                    number, line = max(said[a], said[b])
+                    self.seen("doubles", f"{name}:{number}", "annotated twice", line)
 
     def bad(self, where: str, what: str, line: str) -> None:
-        self.problem("bad_rows", where, f"{what}: {line[:40]}")
+        self.seen("bad_rows", where, what, line)
+
+    def seen(self, kind: str, where: str, what: str, line: str, count: int = 1) -> None:
+        """A problem with the beginning of its row."""
+        self.problem(kind, where, f"{what}: {line[:40]}", count)
 
     def problem(self, kind: str, where: str, what: str, count: int = 1) -> None:
         self.count[kind] += count
-        if len(self.problems) < _MAX_PROBLEMS:
+        self.told[kind] += 1
+        if self.told[kind] <= _MAX_PROBLEMS:
             self.problems.append(f"{where}: {what}")
 
     def result(self) -> LabelFiles | None:

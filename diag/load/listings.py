@@ -65,7 +65,7 @@ def _piped(file: str, lines: list[str]) -> list[Table]:
                 break
             rows.append(cells)
         if len(head) > 1 and rows and all(re.search(r"[A-Za-z]", c) for c in head):
-            made.append(made_table(file, head, rows))
+            made.append(made_table(file, head, rows, i))
     return made[:20]
 
 
@@ -77,36 +77,40 @@ def _dmon(file: str, lines: list[str]) -> Table | None:
     """`# gpu pwr gtemp ... sm mem ...` with a second line of units."""
     names: list[str] = []
     rows: list[list[str]] = []
-    for line in lines:
+    start = 0
+    for number, line in enumerate(lines, 1):
         cells = line.lstrip("# ").split()
         if re.match(r"\s*#\s*(?:Date|gpu)\b", line):
             if not names:
-                names = [_DMON.get(c.lower(), c.lower()) for c in cells]
+                names, start = [_DMON.get(c.lower(), c.lower()) for c in cells], number
         elif re.match(r"\s*#\s*(?:YYYYMMDD|Idx)\b", line):
             if len(cells) == len(names) and not any("[" in n for n in names):
                 names = [n if u in {"Idx", "-"} else f"{n} [{u}]" for n, u in zip(names, cells, strict=True)]
         elif names and len(cells) == len(names) and line.strip()[:1].isdigit():
             rows.append([c if c != "-" else "" for c in cells])
-    return made_table(file, names, rows) if rows else None
+    return made_table(file, names, rows, start) if rows else None
 
 
 def _top(file: str, lines: list[str]) -> Table | None:
     """The `%Cpu(s):` line of each screen of top."""
-    rows = [re.findall(r"([\d.]+)[ %]*(us|id|wa)\b", line) for line in lines if re.match(r"\s*%?Cpu\(s\)", line)]
+    at = [n for n, line in enumerate(lines, 1) if re.match(r"\s*%?Cpu\(s\)", line)]
+    rows = [re.findall(r"([\d.]+)[ %]*(us|id|wa)\b", lines[n - 1]) for n in at]
     cells = [[next((v for v, name in row if name == n), "") for n in ("us", "id", "wa")] for row in rows]
-    return made_table(file, ["user [%]", "idle [%]", "iowait [%]"], cells) if cells else None
+    return made_table(file, ["user [%]", "idle [%]", "iowait [%]"], cells, at[0]) if cells else None
 
 
 def _columns(file: str, lines: list[str]) -> list[Table]:
     """A table for each kind of header; rows belong to the header above them, averages to none."""
     heads: dict[int, list[str]] = {}
     rows: dict[int, list[list[str]]] = {}
+    starts: dict[int, int] = {}
     at = -1
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         kind = next((i for i, pattern in enumerate(_HEADS) if pattern.match(line)), -1)
         cells = line.removeprefix("avg-cpu:").split()
         if kind >= 0:
             heads.setdefault(kind, cells)
+            starts.setdefault(kind, number)
             at = kind
             continue
         head = heads.get(at, [])
@@ -114,16 +118,18 @@ def _columns(file: str, lines: list[str]) -> list[Table]:
             continue
         if sum(bool(re.fullmatch(r"\d+(?:[.,]\d+)?", c)) for c in cells) > 2:
             rows.setdefault(at, []).append([c.replace(",", ".") for c in cells])
-    return [_busy(file, [_CPU.get(c.lower(), c) for c in heads[kind]], found) for kind, found in rows.items()]
+    return [
+        _busy(file, [_CPU.get(c.lower(), c) for c in heads[kind]], found, starts[kind]) for kind, found in rows.items()
+    ]
 
 
-def _busy(file: str, names: list[str], rows: list[list[str]]) -> Table:
+def _busy(file: str, names: list[str], rows: list[list[str]], line: int) -> Table:
     """With the load of the CPU, where only what it did not do is told: what is neither idle nor waiting."""
     if _IDLE in names and "cpu_util [%]" not in names:
         idle, wait = names.index(_IDLE), names.index(_WAIT) if _WAIT in names else -1
         names = [*names, "cpu_util [%]"]
         rows = [[*row, _rest(row[idle], row[wait] if wait >= 0 else "0")] for row in rows]
-    return made_table(file, names, rows)
+    return made_table(file, names, rows, line)
 
 
 def _rest(idle: str, wait: str) -> str:

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from statistics import fmean, median
 
 from diag.load.tables import made_table
@@ -50,7 +51,7 @@ def _turned(table: Table) -> Table | None:
         cells = [row[at] for row in table.rows]
         known, unit = seconds(column, cells[0])[1], re.search(r"(?:^|[_ (\[])(ns|us|ms|s|sec|min)(?:$|[_ )\]])", column)
         if known and unit and all(_finite(c) is not None for c in cells):
-            return made_table(table.file, [f"{n} [{unit[1]}]" for n in names], [cells])
+            return made_table(table.file, [f"{n} [{unit[1]}]" for n in names], [cells], table.line)
     return None
 
 
@@ -85,6 +86,8 @@ def _steps(table: Table, parts: list[tuple[Stage, int, float]]) -> StepStats | N
     totals: list[float] = []
     whole = next(((i, f) for i, c in enumerate(table.columns) if (f := _total(c))), None)
     count = table.numbers(r"^(?:iters?|steps?_done|batches)$")
+    if len(count) > 1 and all(a < b for a, b in pairwise(count)):
+        count = ()  # they number the steps
     for n, row in enumerate(table.rows):
         per = count[n] if n < len(count) and count[n] > 0 else 1.0
         values = [(s, v * f / per) for s, i, f in parts if (v := _finite(row[i])) is not None and v >= 0]
@@ -101,7 +104,7 @@ def _steps(table: Table, parts: list[tuple[Stage, int, float]]) -> StepStats | N
     # A profile of one row is a mean over steps that it doesn't count.
     steps = len(totals) if len(totals) > 1 else 5
     middle = {stage: median(v) for stage, v in each.items()}
-    return StepStats(steps, steps, mean, mean, middle, fmean(totals), table.file, sampled=True)
+    return StepStats(steps, steps, mean, mean, middle, fmean(totals), table.file, sampled=True, line=table.line)
 
 
 def _total(column: str) -> float:
@@ -127,7 +130,7 @@ def epoch_phases(tables: Tables | None) -> Phases | None:
                     spent = {"forward": value * factor} if part == "train" else {}
                     rows.append(Phase(epoch, part, 0, spent, value * factor))
         if rows:
-            return Phases(tuple(rows), table.file)
+            return Phases(tuple(rows), table.file, table.line)
     return None
 
 

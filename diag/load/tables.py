@@ -81,10 +81,11 @@ def parse_table(text: str, *, name: str) -> Table | None:
     return made_table(name, columns, rows)
 
 
-def made_table(name: str, columns: Sequence[str], rows: list[list[str]]) -> Table:
+def made_table(name: str, columns: Sequence[str], rows: list[list[str]], line: int | None = None) -> Table:
     """A table whose columns have their names and units of `diag.model.columns`.
 
-    Where host memory is given in percent beside its size, its size in use is added.
+    `line` is where it begins in a text that holds more. Where host memory is given in percent beside its size, its
+    size in use is added.
     """
     listed, rows = spelled_out(columns, rows)
     names, factors = standard(listed, rows)
@@ -99,7 +100,7 @@ def made_table(name: str, columns: Sequence[str], rows: list[list[str]]) -> Tabl
         names = (*names, "ram_used_gb")
         for row in rows:
             row.append(_product(row[share], row[total]))
-    return Table(name, names, tuple(tuple(row) for row in rows))
+    return Table(name, names, tuple(tuple(row) for row in rows), line)
 
 
 def _product(percent: str, total: str) -> str:
@@ -123,7 +124,7 @@ def phases(tables: Tables | None) -> Phases | None:
             continue
         spent = {c: v[i] for c, v in seconds.items() if math.isfinite(v[i]) and v[i] >= 0}
         rows.append(Phase(_whole(epochs, i), name.strip().lower(), _whole(iters, i), spent, walls[i]))
-    return Phases(tuple(rows), table.file) if rows else None
+    return Phases(tuple(rows), table.file, table.line) if rows else None
 
 
 def _whole(values: tuple[float, ...], i: int) -> int:
@@ -164,7 +165,7 @@ def phase_steps(found: Phases | None) -> StepStats | None:
     mean = dict.fromkeys(dict.fromkeys(_STAGES.values()), 0.0)
     for column, stage in _STAGES.items():
         mean[stage] += sum(r.seconds.get(column, 0.0) for r in rows) / steps
-    return StepStats(steps, steps, mean, mean, mean, wall / steps, found.file)
+    return StepStats(steps, steps, mean, mean, mean, wall / steps, found.file, line=found.line)
 
 
 def parse_results_txt(text: str, *, name: str = "results.txt") -> Epochs | None:

@@ -21,6 +21,7 @@ _ROUNDS = 3
 _LOGS = {".log", ".out", ".err"}
 _YAMLS = {".yaml", ".yml"}
 _PLAIN = {".log", ".out", ".err", ".txt", ".md", ".json", ".jsonl", "", *TABLES, *_YAMLS}
+_MARKDOWN = re.compile(r"^\s*\|?\s*:?-{3,}:?\s*\|[-:|\s]*$", re.M)
 _ARGUMENTS = {"args": "args.yaml", "opt": "opt.yaml", "hyp": "hyp.yaml"}
 _KNOWN_ARGS = {"args.yaml", "opt.yaml", "hyp.yaml", "hyp.txt", "args.txt", "opt.txt", "cmd.txt", "command.txt"}
 
@@ -87,6 +88,8 @@ def _one(part: Part, name: str, shown: str, *, inner: bool = False) -> Made:
     if kind == "text":
         text = plain(text)
         kind = kind_of(text)
+    if kind == "table" and path.suffix.lower() not in TABLES and _MARKDOWN.search(text):
+        kind = "text"  # read as it stands, with the lines it has (`diag.load.listings`)
     lost: tuple[str, ...] = ()
     if kind in {"results", "table"}:
         text = canonical(text) or text

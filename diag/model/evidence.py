@@ -37,6 +37,8 @@ class StepStats:
     """Data wait of a steady step: the median and what 99 % of the steps stay below."""
     sampled: bool = False
     """Some steps that another tool timed: how many the training made is not known from them."""
+    line: int | None = None
+    """Where the table begins in a text that holds more."""
 
     def share(self, stage: Stage) -> float:
         """Share (0..1) of a steady step that this stage takes."""

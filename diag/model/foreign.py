@@ -115,6 +115,16 @@ class TrainLog:
     """start, train or val: where the first CUDA out-of-memory error came."""
     ended: str = ""
     """completed, early_stop, error, interrupted or cut (the text just ends)."""
+    joined: tuple[tuple[str, int], ...] = ()
+    """Of a training that goes on in another file: the files and their lines, which are counted through."""
+
+    def place(self, line: int | None) -> tuple[str, int | None]:
+        """The file that such a line stands in, and its number there."""
+        for file, lines in self.joined:
+            if line is None or line <= lines:
+                return file, line
+            line -= lines
+        return self.file, line
 
 
 @dataclass(frozen=True)
@@ -124,6 +134,8 @@ class Table:
     file: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    line: int | None = None
+    """Where the table begins in a text that holds more; None for a file that is one as a whole."""
 
     def find(self, pattern: str) -> str:
         """The first column whose name matches; empty without one."""
@@ -268,6 +280,8 @@ class LabelFiles:
     kpt_rows: int = 0
     kpt_points: int = 0
     kpt_hidden: int = 0
+    kpt_poor: int = 0
+    """Rows with most keypoints hidden."""
     kpt_out: int = 0
     max_objects: int = 0
     mixed_files: int = 0
@@ -313,6 +327,8 @@ class Phases:
 
     rows: tuple[Phase, ...]
     file: str = "stages.csv"
+    line: int | None = None
+    """Where the table begins in a text that holds more."""
 
     def of(self, pattern: str) -> tuple[Phase, ...]:
         """The phases whose name starts so."""

@@ -7,7 +7,7 @@ from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import STEP_STAGES, Stage
 from diag.rules.base import rule
-from diag.rules.facts import on_cpu
+from diag.rules.facts import on_cpu, whole
 from diag.rules.step_views import compute_share
 
 
@@ -53,7 +53,7 @@ def gpu_bound(
             "compute_s": compute * steps.step_s,
         },
         fixes=tuple(fixes),
-        evidence=(Source(steps.file),),
+        evidence=(whole(steps),),
         confidence=Confidence.HIGH if steps.steady_steps >= 30 else Confidence.MEDIUM,
         headroom=compute,
     )
@@ -99,7 +99,7 @@ def optimizer_bound(
             "batch": str(batch) if batch is not None else None,
         },
         fixes=tuple(fixes) or (Fix("larger_batch_by_hand"),),
-        evidence=(Source(steps.file),),
+        evidence=(whole(steps),),
         confidence=Confidence.HIGH if steps.steady_steps >= 30 else Confidence.MEDIUM,
         headroom=share,
     )
@@ -139,7 +139,7 @@ def val_dominates(
     return Hit(
         values={"share": share, "val_s": val_s, "train_s": train_s},
         fixes=tuple(fixes),
-        evidence=(Source(phases.file if phases else "trace/rank0.jsonl"),),
+        evidence=(whole(phases) if phases else Source("trace/rank0.jsonl"),),
         headroom=share,
         severity=Severity.HIGH if share >= high_share else Severity.MEDIUM,
     )

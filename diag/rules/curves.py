@@ -145,7 +145,11 @@ def _last_ones(curves: Curves) -> tuple[float, float, float]:
     return rise, fell, last
 
 
-@rule("train.overfit", Severity.MEDIUM, explained_by=("data.train_too_small", "data.val_too_small"))
+@rule(
+    "train.overfit",
+    Severity.MEDIUM,
+    explained_by=("data.train_too_small", "data.val_too_small", "train.early_peak"),
+)
 def overfit(
     curves: Curves,
     args: TrainArgs | None,

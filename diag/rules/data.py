@@ -1,5 +1,6 @@
 """data.*: faults of the data set that training can't heal."""
 
+import re
 from dataclasses import replace
 
 from diag.model.curves import Curves
@@ -156,6 +157,9 @@ def _backgrounds(
     )
 
 
+_LAST_ID = re.compile(r"class -?\d+ but names 0 to (\d+)$")
+
+
 @rule("data.class_oob", Severity.CRITICAL, explained_by=("data.names_invalid",))
 def class_oob(dataset: Dataset | None, console: Console | None, labels: LabelFiles | None) -> Verdict:
     """Class ids are negative or not below the number of names: Ultralytics drops these images' labels or stops.
@@ -164,7 +168,11 @@ def class_oob(dataset: Dataset | None, console: Console | None, labels: LabelFil
     """
     if dataset is None:
         said = facts.sources(console, ("class_oob",), limit=20)
-        return told_rows(labels, labels.class_oob if labels else 0, "but names", said, console)
+        verdict = told_rows(labels, labels.class_oob if labels else 0, "but names", said, console)
+        last = next((int(m[1]) for p in labels.problems if (m := _LAST_ID.search(p))), -1) if labels else -1
+        if not isinstance(verdict, Hit) or verdict.values.get("case"):
+            return verdict
+        return replace(verdict, values={**verdict.values, "case": None if last >= 0 else "negative", "names": last + 1})
     return audit_rows(dataset, "class_oob", lambda s: s.class_oob, ("but names",))
 
 

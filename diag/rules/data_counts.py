@@ -8,6 +8,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Val
 from diag.model.foreign import LabelFiles, Scan, Tables, TrainLog
 from diag.rules.data_faults import fault_of
 from diag.rules.data_faults import sources as fault_sources
+from diag.rules.facts import whole
 from diag.rules.label_facts import told
 
 Values = dict[str, Value]
@@ -97,7 +98,7 @@ def val_small_by_others(
         if not single:
             return None
         values = {"case": "classes", "classes": single, "of": len(counts)}
-        return Hit(values=values, fixes=(Fix("larger_split"),), evidence=(Source(table.file),))
+        return Hit(values=values, fixes=(Fix("larger_split"),), evidence=(whole(table),))
     if curves is not None and "accuracy" in curves.metric:
         return _few_classified(log, curves, min_instances) or Skip("no_evidence", {"missing": "dataset"})
     recall = next((v for n, v in curves.columns.items() if n.startswith("metrics/recall")), ()) if curves else ()

@@ -151,7 +151,11 @@ def fullimage_boxes(labels: LabelFiles, *, many: float = 0.5, min_rows: int = 3)
         return None
     dummies = labels.full_boxes >= max(min_rows, many * labels.rows)
     return _count(
-        labels, labels.full_boxes, "^$", (Fix("draw"),), severity=Severity.MEDIUM if dummies else Severity.INFO
+        labels,
+        labels.full_boxes,
+        "the whole image",
+        (Fix("draw"),),
+        severity=Severity.MEDIUM if dummies else Severity.INFO,
     )
 
 
@@ -163,7 +167,7 @@ def double_annotation(labels: LabelFiles, *, min_share: float = 0.01) -> Verdict
     """
     if labels.doubles < max(1.0, min_share * labels.rows):
         return None
-    return _count(labels, labels.doubles, "twice", (Fix("drop"),))
+    return _count(labels, labels.doubles, "annotated twice", (Fix("drop"),))
 
 
 @rule("data.pose_fullimage_boxes@foreign", Severity.CRITICAL)
@@ -178,7 +182,9 @@ def fullimage(labels: LabelFiles, *, min_share: float = 0.8, min_rows: int = 3) 
     if labels.full_image < min_rows or labels.full_image < min_share * labels.kpt_rows:
         return None
     return Hit(
-        values={"count": labels.full_image, "of": labels.kpt_rows}, fixes=(Fix("boxes"),), evidence=(Source("labels"),)
+        values={"count": labels.full_image, "of": labels.kpt_rows},
+        fixes=(Fix("boxes"),),
+        evidence=problems(labels, "a box for form's sake"),
     )
 
 
@@ -192,7 +198,11 @@ def kpt_sparse(labels: LabelFiles, *, max_hidden: float = 0.5) -> Verdict:
         return Skip("no_keypoints")
     share = labels.kpt_hidden / labels.kpt_points
     return (
-        Hit(values={"share": share, "count": labels.kpt_hidden}, fixes=(Fix("annotate"),), evidence=(Source("labels"),))
+        Hit(
+            values={"share": share, "count": labels.kpt_hidden},
+            fixes=(Fix("annotate"),),
+            evidence=problems(labels, "points without a place"),
+        )
         if share > max_hidden
         else None
     )

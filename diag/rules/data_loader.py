@@ -1,6 +1,7 @@
 """data.*: what the loader's messages, listings and tables say of a data set."""
 
 import re
+from collections.abc import Sequence
 
 from diag.model.evidence import Console, Dataset
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
@@ -92,8 +93,16 @@ def cls_folders(console: Console | None, notes: Notes | None) -> Verdict:
     return Hit(
         values={"case": "named" if missing else None, "missing": ", ".join(missing[:5])},
         fixes=(Fix("same"), Fix("update")),
-        evidence=(*said[:2], *noted(notes, r"^(?:train|val|test)\w*: ", limit=1)),
+        evidence=(
+            *said[:2],
+            *(noted(notes, r"^(?:train|val|test)\w*: ", limit=1) or noted(notes, _entries(missing), limit=3)),
+        ),
     )
+
+
+def _entries(names: Sequence[str]) -> str:
+    """A pattern for the lines of a listing that name one of these folders."""
+    return rf"(?-i:(?:^|[/\\\s])(?:{'|'.join(map(re.escape, names))})(?:[/\\]|$))" if names else r"(?!)"
 
 
 @rule("data.cls_sort_order@foreign", Severity.LOW)
@@ -125,7 +134,11 @@ def val_equals_train(data: DataYaml) -> Verdict:
         or "coco8" in data.root + data.train
     ):
         return None
-    return Hit(values={"path": data.train}, fixes=(Fix("split"),), evidence=described(data, "val"))
+    return Hit(
+        values={"path": data.train},
+        fixes=(Fix("split"),),
+        evidence=(*described(data, "train"), *described(data, "val")),
+    )
 
 
 @rule("data.val_equals_train@log", Severity.HIGH, explained_by=("data.no_images", "data.no_labels"))

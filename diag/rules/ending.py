@@ -81,7 +81,7 @@ def patience_too_short(
         return False
     lrs = [v for v in curves.lr if math.isfinite(v)]
     left = lrs[-1] / max(lrs) if lrs and max(lrs) > 0 else 0.0
-    noisy = curves.best > 0 and max(curves.noise / curves.best, *_head_noise(curves)) >= noise
+    noisy = curves.best > 0 and max(curves.noise / curves.best, *head_noise(curves)) >= noise
     rising = max(curves.gain, head_gain(curves)) >= gain or curves.val_gain >= gain
     planned = planned_epochs(args) or 0
     short = patience <= max(max_patience, PATIENCE_SHARE * planned)
@@ -90,7 +90,7 @@ def patience_too_short(
     return short and left >= lr_left and (rising or noisy)
 
 
-def _head_noise(curves: Curves) -> list[float]:
+def head_noise(curves: Curves) -> list[float]:
     """Noise of the mAP50-95 of masks and keypoints as a share of its best: they count in the fitness, too."""
     columns = [v for n, v in curves.columns.items() if n.startswith("metrics/mAP50-95(") and not n.endswith("(B)")]
     found = [(v, max(finite(v), default=0.0)) for v in columns]

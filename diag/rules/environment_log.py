@@ -11,7 +11,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Val
 from diag.model.foreign import Notes, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.rules.base import rule
-from diag.rules.facts import noted, sources, table_source
+from diag.rules.facts import noted, sources, table_source, whole
 
 _LOW_LINK = (
     r"(?:PCIe?|link).{0,30}(?:gen|speed)\D{0,20}(?:1\b|2\.5 ?GT)|2\.5 ?GT/s.{0,20}(?:downgraded|width)"
@@ -279,9 +279,9 @@ def _counted(tables: Tables | None) -> tuple[Source, ...]:
             cells = {row[at].strip().lower() for row in table.rows}
             if re.search(r"ecc\b.*uncorrect|uncorrect\w*.*ecc|dbe\b|double_bit", column, re.I):
                 if any(c.isdigit() and int(c) > 0 for c in cells):
-                    return (Source(table.file, text=column),)
+                    return (whole(table, column),)
             elif re.search(r"(?:remapped_rows|retired_pages)\W*(?:pending|failure)", column, re.I) and "yes" in cells:
-                return (Source(table.file, text=column),)
+                return (whole(table, column),)
     return ()
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from diag.model.curves import Curves
-from diag.model.evidence import Console
+from diag.model.evidence import Console, StepStats
 from diag.model.finding import Skip, Source, Value
-from diag.model.foreign import DataYaml, Notes, Tables, TrainLog
+from diag.model.foreign import DataYaml, Notes, Phases, Table, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
 
@@ -255,4 +255,9 @@ def low_and_high(values: Sequence[float], share: float = 0.25) -> tuple[float, f
 def table_source(tables: Tables | None, pattern: str) -> tuple[Source, ...]:
     """The first table with such a column, as evidence."""
     table = tables.having(pattern) if tables is not None else None
-    return (Source(table.file),) if table else ()
+    return (whole(table),) if table else ()
+
+
+def whole(table: Table | Phases | StepStats, text: str = "") -> Source:
+    """A table that is judged as a whole: its file, and its first line where a text holds more than the table."""
+    return Source(table.file, table.line, text)

@@ -16,10 +16,14 @@ from diag.model.foreign import Phases, Table, Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import low_and_high, on_cpu, ram_cache, table_source
+from diag.rules.facts import low_and_high, on_cpu, ram_cache, table_source, whole
 
 
-@rule("speed.storage_slow@foreign", Severity.HIGH, explained_by=("speed.storage_remote", "speed.ram_cache_swapping"))
+@rule(
+    "speed.storage_slow@foreign",
+    Severity.HIGH,
+    explained_by=("speed.storage_remote", "speed.ram_cache_swapping", "hw.disk_slow"),
+)
 def storage_slow(
     tables: Tables, phases: Phases | None, *, min_iowait: float = 25.0, max_swap_gb: float = 1.0
 ) -> Verdict:
@@ -112,7 +116,7 @@ def raise_workers(tables: Tables, args: TrainArgs | None, console: Console | Non
     return Hit(
         values={"workers": best_workers, "gain": now / best - 1},
         fixes=(Fix("workers", {"workers": best_workers}),),
-        evidence=(Source(sweep.file),),
+        evidence=(whole(sweep),),
     )
 
 
@@ -144,7 +148,7 @@ def ddp_straggler(tables: Tables, *, min_ratio: float = 1.25) -> Verdict:
     if means[slow] < min_ratio * rest:
         return None
     return Hit(
-        values={"rank": slow, "ratio": means[slow] / rest}, fixes=(Fix("look_at_rank"),), evidence=(Source(table.file),)
+        values={"rank": slow, "ratio": means[slow] / rest}, fixes=(Fix("look_at_rank"),), evidence=(whole(table),)
     )
 
 
@@ -177,7 +181,7 @@ def slow_clock(
     return Hit(
         values={"gpu": slow, "clock": busy[slow], "others": rest},
         fixes=(Fix("look_at_gpu"),),
-        evidence=(Source(table.file),),
+        evidence=(whole(table),),
     )
 
 

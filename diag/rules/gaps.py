@@ -75,7 +75,9 @@ def val_gap(
         return None
     return Hit(
         values={
+            "case": "rose" if fall < 0 else None,
             "ratio": now,
+            "rise": -fall,
             "train_fall": curves.train_fall,
             "val_fall": fall,
             "last": curves.last,

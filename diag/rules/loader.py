@@ -3,12 +3,12 @@
 import math
 
 from diag.model.evidence import StepStats
-from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Verdict
 from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import on_cpu
+from diag.rules.facts import on_cpu, whole
 
 
 @rule(
@@ -17,6 +17,7 @@ from diag.rules.facts import on_cpu
     explained_by=(
         "speed.storage_remote",
         "speed.storage_slow",
+        "hw.disk_slow",
         "speed.loader_long_tail",
         "speed.decode_bound",
         "speed.augment_bound",
@@ -82,7 +83,7 @@ def loader_bound(
             "try_workers": more,
         },
         fixes=tuple(fixes),
-        evidence=(Source(steps.file),),
+        evidence=(whole(steps),),
         confidence=Confidence.HIGH if steps.steady_steps >= sure_steps else Confidence.MEDIUM,
         headroom=wait,
         severity=Severity.HIGH if wait >= high_share else Severity.INFO if in_process else Severity.MEDIUM,

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
-from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Verdict
 from diag.model.foreign import Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import HELD, held_gib, low_and_high, memory_peak, sources, table_source
+from diag.rules.facts import HELD, held_gib, low_and_high, memory_peak, sources, table_source, whole
 
 _GROWTH = r"^(?:gpu_?)?mem(?:ory)?_?alloc\w*|allocated"
 
@@ -144,7 +144,7 @@ def gpu_oom_risk(log: TrainLog | None, tables: Tables | None, *, min_share: floa
             return Hit(
                 values={"share": max(shares), "memory": most / 1024},
                 fixes=(Fix("headroom"), Fix("expandable")),
-                evidence=(Source(table.file),),
+                evidence=(whole(table),),
             )
     if log is None:
         return Skip("gpu_unknown")

@@ -11,7 +11,7 @@ from diag.model.foreign import Notes, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import from_scratch, gpu_name, sources
+from diag.rules.facts import from_scratch, gpu_name, sources, whole
 from diag.stats import finite, smooth
 
 _BROKEN_FP16 = re.compile(r"GTX ?16\d\d|\bT(?:400|600|1000|1200|500|550)\b|MX ?450|MX ?550|Quadro T\d", re.I)
@@ -70,7 +70,7 @@ def amp_overflow(
             return Hit(
                 values={"case": "scale", "first": max(scale), "last": scale[-1]},
                 fixes=(Fix("amp_off", {"amp": False}),),
-                evidence=(Source(table.file),),
+                evidence=(whole(table),),
             )
     if console is None and curves is None:
         return Skip("no_evidence", {"missing": "console, curves"})

@@ -9,7 +9,7 @@ from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
 from diag.model.foreign import Tables
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import from_scratch
+from diag.rules.facts import from_scratch, whole
 from diag.stats import finite, mean, smooth
 
 
@@ -116,8 +116,8 @@ def diverged(curves: Curves, *, min_epochs: int = 8, growth: float = 1.3, drop: 
     if not losses or not curves.best_at:
         return Skip("no_losses")
     least = min(losses)
-    if least <= 0 or curves.train_last < growth * least or curves.drop < drop:
-        return None
+    if not curves.train_last >= growth * least > 0 or curves.drop < drop:
+        return None  # losses that are no numbers at the end are num.nan_loss
     return Hit(
         values=_diverged(curves, least),
         fixes=(Fix("lower_lr"), Fix("best_pt")),
@@ -194,7 +194,7 @@ def grad_clip_storm(
     return Hit(
         values={"median": middle, "limit": limit, "share": above},
         fixes=(Fix("lower_lr"), Fix("warmup", {"warmup_epochs": 5})),
-        evidence=(Source(table.file),),
+        evidence=(whole(table),),
     )
 
 

@@ -9,6 +9,8 @@ from diag.rules.base import rule
 from diag.rules.ending import patience_too_short
 from diag.stats import would_stop
 
+_SHOWN = 0.0005
+"""A difference that three digits show."""
 PATIENCES = (10, 15, 20, 30, 50, 75, 100)
 """Values that people use; the smallest one that loses almost nothing is told."""
 
@@ -73,7 +75,7 @@ def patience_saves(
         if curves.best - best <= max_cost * curves.best:
             saved_s = _saved(curves, row)
             told: dict[str, Value] = {
-                "case": "timed" if saved_s else None,
+                "case": _case(saved_s is not None, curves.best - best < _SHOWN),
                 "patience": patience,
                 "epoch": curves.epoch(row),
                 "rows": curves.rows,
@@ -89,6 +91,10 @@ def patience_saves(
                 confidence=Confidence.MEDIUM,
             )
     return None
+
+
+def _case(timed: bool, same: bool) -> str | None:
+    return "_".join(("timed",) * timed + ("same",) * same) or None
 
 
 def _saved(curves: Curves, row: int) -> float | None:

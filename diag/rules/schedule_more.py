@@ -1,7 +1,7 @@
 """train.*: learning rates that stand still, restart or run out, and stops that came too early."""
 
 import math
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
@@ -245,6 +245,8 @@ def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.
     length = len(lrs) if top == len(lrs) else max(len(lrs), planned_epochs(args) or 0)
     if top < min_share * length or top <= asked + 2 or max(lrs) <= 1.5 * lrs[0] or max(lrs) < _TINY:
         return None
+    if any(rate < 0.9 * highest for rate, highest in zip(lrs[:top], accumulate(lrs[:top], max), strict=True)):
+        return None  # it had decayed and was restarted: train.lr_restart
     batch = args.get("batch") if args else None
     per = epoch_batches(curves, args) or 100 / top
     images = round(per * batch) if isinstance(batch, int) and batch > 0 else None

@@ -18,6 +18,7 @@ from diag.rules.facts import (
     sources,
     swap_in_use,
     table_source,
+    whole,
     windows,
 )  # fmt: skip
 
@@ -107,10 +108,10 @@ def worker_respawn(
     if phases is not None and len({p.epoch for p in starts}) >= 2:
         gap = sum(p.wall_s for p in starts) / len({p.epoch for p in starts})
         share = sum(p.wall_s for p in starts) / sum(p.wall_s for p in phases.rows)
-        where: tuple[Source, ...] = (Source(phases.file),)
+        where: tuple[Source, ...] = (whole(phases),)
     elif log is not None:
         gap, share = _clock_gap(log)
-        where = (Source(log.file),)
+        where = tuple(Source(log.file, e.line) for e in log.epochs[:2])  # their time stamps
         if not windows(args, notes, console, log):
             return None if log.epochs else Skip("too_few_epochs", {"have": 0, "need": 3})
     else:
@@ -180,7 +181,7 @@ def val_postproc_cpu(phases: Phases, *, min_share: float = 0.4, min_wall_s: floa
     return Hit(
         values={"share": share, "val_s": wall},
         fixes=(Fix("conf", {"conf": 0.01}), Fix("max_det", {"max_det": 100}), Fix("less_often")),
-        evidence=(Source(phases.file),),
+        evidence=(whole(phases),),
         headroom=share * wall / sum(r.wall_s for r in phases.rows),
     )
 

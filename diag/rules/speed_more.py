@@ -1,5 +1,6 @@
 """speed.*: several GPUs, single cores, checkpoints, and times that are no fault."""
 
+import math
 from statistics import median
 
 from diag.model.evidence import Console, Evidence, Ledger, Peers, SaveStats, StepStats
@@ -9,7 +10,7 @@ from diag.model.hardware import Baseline
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import argued, gpu_name, noted, on_cpu, ram_cache, sources, table_source
+from diag.rules.facts import argued, gpu_name, noted, on_cpu, ram_cache, sources, table_source, whole
 
 _NO_TENSOR = ("GTX", "MX", "P100", "P40", "P4 ", "K80", "M60", "940", "750")
 
@@ -69,7 +70,7 @@ def _one_cpu(tables: Tables) -> tuple[Source, ...]:
         if cpu.isdigit() and 0 <= value <= 100:
             idle.setdefault(cpu, []).append(value)
     means = sorted(median(v) for v in idle.values())
-    return (Source(table.file),) if len(means) > 4 and means[0] <= 15 and means[1] >= 90 else ()
+    return (whole(table),) if len(means) > 4 and means[0] <= 15 and means[1] >= 90 else ()
 
 
 @rule("speed.ddp_no_scaling", Severity.HIGH, explained_by=("env.nccl_hang_p2p",))
@@ -161,7 +162,7 @@ def checkpoint_heavy(phases: Phases, *, max_share: float = 0.15) -> Verdict:
     return Hit(
         values={"share": saving / wall, "seconds": saving},
         fixes=(Fix("less_often", {"save_period": -1}), Fix("disk")),
-        evidence=(Source(phases.file),),
+        evidence=(whole(phases),),
         headroom=saving / wall,
     )
 
@@ -196,7 +197,7 @@ def checkpoint_heavy_own(
     )
 
 
-@rule("speed.enable_cache", Severity.LOW, explained_by=("speed.storage_remote",))
+@rule("speed.enable_cache", Severity.LOW, explained_by=("speed.storage_remote", "speed.loader_bound"))
 def enable_cache(
     tables: Tables,
     steps: StepStats | None,
@@ -222,21 +223,29 @@ def enable_cache(
     return Hit(
         values={"wait": steps.share(Stage.DATA_WAIT), "free_gb": max(total) - max(used)},
         fixes=(Fix("ram", {"cache": "ram"}),),
-        evidence=(Source(steps.file), *table_source(tables, "ram_total")),
+        evidence=(whole(steps), *table_source(tables, "ram_total")),
     )
 
 
+def _broke(run: Evidence) -> bool:
+    """True if this run, with mixed precision, has training losses of NaN or inf."""
+    on = run.args is None or run.args.get("amp", True) is not False
+    return on and run.curves is not None and not all(math.isfinite(v) for c in run.curves.train.values() for v in c)
+
+
 @rule("speed.amp_off", Severity.MEDIUM, explained_by=("num.amp_gpu_arch",))
-def amp_off(
+def amp_off(  # noqa: PLR0917 # six kinds of evidence
     args: TrainArgs | None,
     log: TrainLog | None,
     notes: Notes | None,
     baseline: Baseline | None,
     console: Console | None,
+    peers: Peers | None,
 ) -> Verdict:
     """Mixed precision is off on a GPU that gains from it: one with tensor cores. GTX 16xx are told to switch it off.
 
-    Switched off by an argument, or by Ultralytics' own check of it, which a card of the kind should pass.
+    Switched off by an argument, or by Ultralytics' own check of it, which a card of the kind should pass. Beside a run
+    with it whose losses became NaN it was switched off for a reason.
     """
     if args is None and console is None:
         return Skip("no_evidence", {"missing": "args, console"})
@@ -248,6 +257,8 @@ def amp_off(
     if not name:
         return Skip("gpu_unknown")
     if any(word in name.upper() for word in _NO_TENSOR):
+        return None
+    if peers is not None and any(_broke(run) for run in peers.runs.values()):
         return None
     return Hit(
         values={"case": None if off else "check", "gpu": name},

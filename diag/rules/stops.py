@@ -9,7 +9,8 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.ending import patience_too_short, stopped_early
+from diag.rules.curve_facts import head_gain
+from diag.rules.ending import head_noise, patience_too_short, stopped_early
 from diag.rules.facts import sources
 from diag.stats import finite, mean, smooth
 
@@ -86,15 +87,17 @@ def premature(
         return None
     patience, lrs = args.get("patience", 0), finite(curves.lr)
     left = lrs[-1] / max(lrs)
-    noisy, rising = curves.noise / curves.best >= noise, curves.gain >= gain or curves.val_gain >= gain
+    score, swing = max(curves.gain, head_gain(curves)), max(curves.noise / curves.best, *head_noise(curves))
+    case = None if score >= gain else "noisy" if swing >= noise else "val"
     return Hit(
         values={
-            "case": "noisy" if noisy and not rising else None,
+            "case": case,
             "patience": patience,
             "rows": curves.rows,
             "left": left,
-            "gain": curves.gain,
-            "noise": curves.noise / curves.best,
+            "gain": score,
+            "val_gain": curves.val_gain,
+            "noise": swing,
         },
         fixes=(Fix("patience", {"patience": max(50, 3 * patience)}),),
         evidence=(Source(curves.file, curves.line(curves.rows)),),

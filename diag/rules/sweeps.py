@@ -9,7 +9,7 @@ from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.foreign import Notes, Table, Tables
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import on_cpu
+from diag.rules.facts import on_cpu, whole
 from diag.rules.limits import cpus_allowed, cpus_visible
 
 _SPEEDS = "^(?:images_per_s|it_per_s|s_per_it|epoch_s|total_s)$"
@@ -47,7 +47,7 @@ def increase_batch(
     return Hit(
         values={"batch": batch, "larger": larger, "gain": fast / now},
         fixes=(Fix("batch", {"batch": larger}),),
-        evidence=(Source(sweep.file),),
+        evidence=(whole(sweep),),
     )
 
 
@@ -76,7 +76,7 @@ def ddp_no_scaling(tables: Tables, *, min_efficiency: float = 0.65, min_gain: fl
     return Hit(
         values={"gpus": many, "few": few, "gain": fast / slow, "efficiency": efficiency},
         fixes=(Fix("cpus"), Fix("cheaper"), Fix("fewer_gpus", {"device": ",".join(map(str, range(max(1, few))))})),
-        evidence=(Source(sweep.file),),
+        evidence=(whole(sweep),),
     )
 
 
@@ -114,7 +114,7 @@ def cpu_oversubscription(
     return Hit(
         values={"workers": workers, "cpus": cpus, "few": few, "loss": best / now},
         fixes=(Fix("workers", {"workers": few}),),
-        evidence=(Source(sweep.file),),
+        evidence=(whole(sweep),),
         severity=Severity.MEDIUM,
     )
 

@@ -11,7 +11,7 @@ from diag.model.foreign import Note, Notes, Tables
 from diag.model.run import TrainArgs
 from diag.model.trace import Stage
 from diag.rules.base import rule
-from diag.rules.facts import noted, on_cpu, sources
+from diag.rules.facts import noted, on_cpu, sources, whole
 from diag.rules.limits import pod_file, pod_limits
 
 _RATE = r"(\d+(?:\.\d+)?)\s*([TG])\s?FLOP"
@@ -94,7 +94,7 @@ def disk_slow(
         return None
     spinning = noted(notes, r"\bROTA\b.*\b1\b|^\W*sd[a-z]\w*\s+1\s|rotational\W+1\b|\b(?:5400|7200) ?rpm", limit=1)
     return Hit(
-        values={"case": "spinning" if spinning else None, "mb_s": rate},
+        values={"case": "spinning" if spinning else None if where is None or where.text else "busy", "mb_s": rate},
         fixes=(Fix("local_ssd"), Fix("cache", {"cache": "ram"})),
         evidence=(where, *spinning) if where else spinning,
         confidence=Confidence.HIGH if steps is not None else Confidence.MEDIUM,
@@ -120,7 +120,7 @@ def _read_rate(notes: Notes | None, tables: Tables | None) -> tuple[float | None
         rows = zip(table.numbers("^disk_util"), table.numbers("^disk_read_mb_s$"), reads, strict=True)
         busy = [rate for util, rate, count in rows if util >= 90 and count >= 10]  # else it is busy with writing
         if len(busy) >= 2:
-            return median(busy), Source(table.file)
+            return median(busy), whole(table)
     return None, None
 
 
@@ -183,7 +183,7 @@ def pcie_degraded(
     return Hit(
         values={"now": int(median(lanes)), "full": int(most or 16)},
         fixes=(Fix("reseat"),),
-        evidence=(Source(table.file),),
+        evidence=(whole(table),),
     )
 
 

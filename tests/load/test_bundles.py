@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from diag.engine import evaluate
 from diag.load import load_run
 from diag.load.label_shapes import crosses, far_from_box, filled, outline_fault, starts_with_box
+from diag.load.labels import parse_labels
 from diag.load.notes import parse_notes
 from diag.rules.facts import gpu_name
 from diag.rules.listing_facts import class_folders, listing, sizes
@@ -27,6 +29,11 @@ def test_logs_of_one_training_are_joined(tmp_path: Path) -> None:
     assert evidence.log.file == "a.log, b.log"
     assert evidence.curves is not None
     assert evidence.curves.rows == 4
+    broken = next(f for f in evaluate(evidence).findings if f.id == "num.nan_loss")
+    assert [(s.file, s.line) for s in broken.evidence] == [("b.log", 1)]
+    assert [evidence.log.place(n) for n in (None, 3, 4, 5, 7)] == [
+        ("a.log", None), ("a.log", 3), ("a.log", 4), ("b.log", 1), ("b.log", 3),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -134,3 +141,15 @@ def test_class_folders_are_no_folders_of_a_detection_set() -> None:
     assert class_folders(parse_notes([("find.txt", names)])) == {
         "train": frozenset({"cat", "dog"}), "val": frozenset({"cat", "dog"}),
     }  # fmt: skip
+
+
+def test_each_kind_of_label_fault_has_its_own_places() -> None:
+    tiny = "0 0.5 0.5 0.001 0.001\n" + "".join(f"0 0.{k} 0.5 0.002 0.002\n" for k in range(10, 70))
+    made = parse_labels([("l/a.txt", tiny), ("l/b.txt", "1 .5 .5 .2 .2\n1 .5 .5 1 1\n1 .501 .5 .2 .2\n")])
+    assert made is not None
+    assert (made.tiny, made.full_boxes, made.doubles) == (61, 1, 1)
+    assert made.problems[0] == "l/a.txt:1: tiny: 0 0.5 0.5 0.001 0.001"
+    assert made.problems[10:] == (
+        "l/b.txt:2: the whole image: 1 .5 .5 1 1",
+        "l/b.txt:3: annotated twice: 1 .501 .5 .2 .2",
+    )

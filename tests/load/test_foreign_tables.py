@@ -107,8 +107,8 @@ def test_dmon_and_vmstat_and_top() -> None:
         " 2 9 1048576 1 2 3 611 18 6 1 9 2  7  9 21 63  0\n"
     )
     top = "top - 14:02\n%Cpu(s):  8.1 us,  4.0 sy,  0.0 ni, 16.6 id, 71.2 wa\n"
-    made = listing_tables([("d.txt", dmon), ("v.txt", vmstat), ("t.txt", top), ("x.txt", "r b\nhello")])
-    assert [t.file for t in made] == ["d.txt", "v.txt", "t.txt"]
+    made = listing_tables([("d.txt", "a note\n" + dmon), ("v.txt", vmstat), ("t.txt", top), ("x.txt", "r b\nhello")])
+    assert [(t.file, t.line) for t in made] == [("d.txt", 2), ("v.txt", 1), ("t.txt", 2)]
     assert _column(made[0], "gpu_util_pct") == (100,)
     assert _column(made[0], "sm_clock_mhz") == (1695,)
     assert _column(made[1], "iowait_pct") == (63,)
@@ -200,3 +200,18 @@ def test_other_programs_have_a_row_called_all(row: str) -> None:
     console, log = parse_log(row + "\n")
     assert not log.epochs
     assert not console.banner
+
+
+@pytest.mark.parametrize(("iters", "seconds"), [("100,101,102", 0.065), ("100,100,100", 0.00065)])
+def test_a_column_of_iterations_numbers_them_or_counts_them(iters: str, seconds: float) -> None:
+    rows = "\n".join(f"{n},10,20,30,5" for n in iters.split(","))
+    made = assemble(Evidence(), tables={"s.csv": f"iter,dataload_ms,fwd_ms,bwd_ms,opt_ms\n{rows}"})
+    assert made.steps is not None
+    assert made.steps.step_s == pytest.approx(seconds)
+
+
+def test_a_table_in_a_document_is_cited_with_its_line() -> None:
+    text = "My timings:\n\n| epoch | train (s) | val (s) |\n|---|---|---|\n| 1 | 62 | 144 |\n| 2 | 61 | 145 |\n"
+    made = assemble(Evidence(), texts=[("t.md", text)])
+    assert made.phases is not None
+    assert (made.phases.file, made.phases.line) == ("t.md", 3)

@@ -100,6 +100,15 @@ def test_every_id_is_in_the_catalog_with_the_same_severity() -> None:
     assert {id for rule in RULES.values() for id in (*rule.explained_by, *rule.unless)} <= set(catalog)
 
 
+def test_each_finding_has_a_rule_or_a_reason_why_not() -> None:
+    named = []
+    for name in ("findings.tsv", "no_rule.tsv"):
+        with (settings.CONFIGS / name).open(encoding="utf-8") as file:
+            named.append({row["id"] for row in csv.DictReader(file, delimiter="\t")})
+    findings, without = named
+    assert without == findings - {rule.finding for rule in RULES.values()}
+
+
 def test_causes_do_not_go_in_a_circle() -> None:
     def up(id: str, seen: tuple[str, ...]) -> None:
         assert id not in seen
