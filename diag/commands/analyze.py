@@ -15,6 +15,8 @@ EXAMPLES = """examples:
   diag analyze results.csv                         curves alone
   diag analyze A B                                 two runs: what differs, and what that explains
   diag analyze run.zip                             a zip or tar of a run folder
+  diag analyze train.ipynb                         a notebook with the outputs of a training
+  diag analyze issue.md                            what somebody pasted into an issue
   some-training 2>&1 | diag analyze -              a console log on standard input
   diag analyze train.log --lang zh                 step times alone, in Chinese
   diag analyze RUN --format json | jq .verdict     one JSON object
