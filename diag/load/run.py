@@ -127,7 +127,7 @@ def _load_file(path: Path, files: Files, names: Mapping[Path, str]) -> Evidence:
         if (log and told) or rows or texts:
             evidence = assemble(evidence, logs=[log] if log and told else [], texts=texts, results=rows)
     if evidence == Evidence():
-        why = "; ".join(reader.skipped) or "nothing in it is known"
+        why = "; ".join(dict.fromkeys(reader.skipped)) or "nothing in it is known"
         raise InputError(f"{path}: {why.removeprefix(f'{name}: ')}; give {ACCEPTED}")
     return replace(evidence, skipped_files=tuple(reader.skipped))
 
@@ -191,7 +191,7 @@ def _load_folder(base: Path, files: Files, names: Mapping[Path, str]) -> Evidenc
     if evidence == Evidence():
         if inner := _runs_below(base):
             raise InputError(f"{base}: holds runs and is none itself; give one of them: {', '.join(inner)}")
-        why = "; ".join(reader.skipped) or "no file of a training run in it"
+        why = "; ".join(dict.fromkeys(reader.skipped)) or "no file of a training run in it"
         raise InputError(f"{base}: {why}; give {ACCEPTED}")
     return replace(evidence, skipped_files=tuple(reader.skipped))
 
