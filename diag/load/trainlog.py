@@ -22,7 +22,7 @@ def read_trainlog(path: Path) -> tuple[Lap, ...]:
     """The laps that a train.log tells; raises UnreadableError when no line names its times."""
     laps = parse_trainlog(read_text(path))
     if not laps:
-        raise UnreadableError("no line with dataloader, model and optimizer times")
+        raise UnreadableError("no step of a training in it")
     return laps
 
 
