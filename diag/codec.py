@@ -111,14 +111,18 @@ def read_yaml(path: Path) -> Any:
         raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
 
 
+_NOT_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
+"""PyYAML lets errors of its own conversions through: `!!int ''` is an IndexError, `!!timestamp x` an AttributeError."""
+
+
 def parse_yaml(text: str, where: str) -> Any:
     """Parse YAML text; `where` names it in the error."""
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except _NOT_YAML as error:
         mark = getattr(error, "problem_mark", None)
         at = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        problem = getattr(error, "problem", None) or next(iter(str(error).splitlines()), type(error).__name__)
         raise InputError(f"{where}{at}: not valid YAML: {problem}") from error
 
 
