@@ -22,11 +22,6 @@ _BAR = (b"\r", b"%|", b"it/s", b"s/it")
 _ANSI_BYTES = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
-def read_console(path: Path, *, name: str = "console.log") -> Console:
-    """The known lines of a console log."""
-    return read_log(path, name=name)[0]
-
-
 def read_log(path: Path, *, name: str = "console.log") -> tuple[Console, TrainLog]:
     """Known lines and training of a console log of any size, without holding it in memory."""
     if is_notebook(path):

@@ -37,7 +37,6 @@ def _normal(name: str) -> str:
 _LOSS = re.compile(r"(train|val)[/_.](\w{1,30}_loss)")
 _BY_NORMAL = {_normal(name): name for name in reversed(RESULTS)}
 _STEPS = ("step", "_step", "epoch", "global_step", "trainer/global_step", "iteration")
-_TIMES = {"walltime", "runtime", "timestamp", "time", "unnamed0", "", "index", "unnamed", "relativetimewalltime"}
 _MAX_RECORDS = 200_000
 
 

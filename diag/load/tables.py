@@ -4,10 +4,9 @@ import csv
 import math
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from diag.load.dialect import delimiter, pointed
-from diag.load.read import UnreadableError, bounded, read_text
+from diag.load.read import bounded
 from diag.model.columns import scaled, spelled_out, standard
 from diag.model.evidence import Ledger, StepStats
 from diag.model.foreign import Phase, Phases, Table, Tables
@@ -51,14 +50,6 @@ _OLD = (
     "metrics/precision", "metrics/recall", "metrics/mAP_0.5", "metrics/mAP_0.5:0.95",
     "val/box_loss", "val/obj_loss", "val/cls_loss",
 )  # fmt: skip
-
-
-def read_table(path: Path, *, name: str) -> Table:
-    """A CSV with a header; raises UnreadableError when it is none."""
-    table = parse_table(read_text(path, limit=MAX_TABLE_BYTES), name=name)
-    if table is None:
-        raise UnreadableError("no table with a header")
-    return table
 
 
 def parse_table(text: str, *, name: str) -> Table | None:

@@ -10,7 +10,7 @@ from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.curve_facts import head_gain, recovers, rises_throughout
-from diag.rules.facts import accumulated, excerpted, from_scratch, pretrained
+from diag.rules.facts import accumulated, from_scratch, open_ended, pretrained
 from diag.rules.patience import shorter_patience
 from diag.stats import finite
 
@@ -80,8 +80,8 @@ def undertrained(
         return Skip("excerpt")
     if planned > curves.rows and run is not None and run.exit_cause.kind == "running":
         return Skip("still_running")
-    if planned > curves.rows and (excerpt := excerpted(curves, log)):
-        return excerpt
+    if planned > curves.rows and (open_end := open_ended(curves, log)):
+        return open_end
     if log is not None and log.file == curves.file and log.ended == "error" and planned > curves.rows:
         return None  # it was still improving because an error ended it: more epochs are no advice
     fifth = max(2, round(curves.rows / 5))

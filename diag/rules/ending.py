@@ -10,7 +10,7 @@ from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.curve_facts import head_gain
-from diag.rules.facts import excerpted, sources
+from diag.rules.facts import open_ended, sources
 from diag.stats import finite
 from diag.stats import noise as noise_of
 
@@ -129,8 +129,8 @@ def incomplete(
         return Skip("still_running")
     if all_epochs(curves, planned) or stopped_early(curves, args):
         return None
-    if excerpt := excerpted(curves, log):
-        return excerpt
+    if open_end := open_ended(curves, log):
+        return open_end
     if curves.excerpt and run is None:
         return Skip("excerpt")
     if console is not None and console.of("early_stop"):

@@ -82,7 +82,7 @@ def accumulated(args: TrainArgs | None) -> int:
     return max(1, round(nbs / batch))
 
 
-def excerpted(curves: Curves, log: TrainLog | None) -> Skip | None:
+def open_ended(curves: Curves, log: TrainLog | None) -> Skip | None:
     """A skip where the curves come from a log that just ends: it may be a part of one; nothing is made of its end."""
     return Skip("excerpt") if log is not None and curves.file == log.file and log.ended in {"cut", ""} else None
 

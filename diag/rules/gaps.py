@@ -9,7 +9,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import accumulated, excerpted
+from diag.rules.facts import accumulated, open_ended
 from diag.stats import finite, mean, noise
 
 _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.collapse", "train.incomplete")
@@ -147,8 +147,8 @@ def plateau(
     if not curves.best_at or curves.best <= 0.02:
         return Skip("no_score")
     planned = args.get("epochs") if args else max((e.planned for e in log.epochs), default=0) if log else 0
-    if isinstance(planned, int) and planned > curves.rows and (excerpt := excerpted(curves, log)):
-        return excerpt
+    if isinstance(planned, int) and planned > curves.rows and (open_end := open_ended(curves, log)):
+        return open_end
     fifth = max(2, round(curves.rows / 5))
     noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth)
     if curves.gain >= max(max_gain, min(noise, 0.05)) or curves.last >= fair_score or curves.drop > 0.25:
