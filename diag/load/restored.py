@@ -12,6 +12,7 @@ from pathlib import Path
 
 from diag.load.dialect import canonical
 from diag.load.notebook import is_notebook
+from diag.load.seen import Seen, stamp
 from diag.load.sniff import kind_of
 from diag.load.staging import TABLES, Made, files_of, free, pictures_of, put, texts_of
 
@@ -37,24 +38,21 @@ class Restored:
 
 
 @contextlib.contextmanager
-def restored(source: Path, known: set[Path] | None = None) -> Iterator[Restored]:
+def restored(source: Path, seen: Seen | None = None) -> Iterator[Restored]:
     """The files of a folder (or the one file) in a form that the loaders know.
 
-    `known` are files that were found plain before, and are not looked at again; those found plain are added.
+    `seen` is what earlier looks found: what is as it was is not looked at again. It is brought up to date.
     """
-    known = set() if known is None else known
     if source.is_dir() and any((source / name).exists() for name in _OURS):
         yield Restored(source)
         return
     base = source if source.is_dir() else source.parent
-    files = [p for p in texts_of(source) if p not in known]
+    files = [p for p in texts_of(source) if seen is None or p not in seen.plain]
     made: dict[Path, list[Made]] = {}
     for path in files:
         with contextlib.suppress(OSError, RecursionError):
-            if (found := _restore(path, path.relative_to(base).as_posix())) is not None:
+            if (found := _looked_at(path, path.relative_to(base).as_posix(), seen)) is not None:
                 made[path] = found
-            elif path.stat().st_size >= _SURE:
-                known.add(path)
     doubled = _merge(files, made, base)
     pictures = (f"{p.relative_to(base).as_posix()}: a picture; copy the text instead" for p in pictures_of(source))
     skipped = (*(line for parts in made.values() for part in parts for line in part.lost), *doubled, *pictures)
@@ -73,6 +71,21 @@ def _root(source: Path, base: Path, target: Path, made: dict[Path, list[Made]]) 
     if source != base and len(made.get(source, ())) == 1:
         return target / made[source][0].name
     return target
+
+
+def _looked_at(path: Path, shown: str, seen: Seen | None) -> list[Made] | None:
+    """`_restore`, or what it made of the same file before."""
+    if seen is None:
+        return _restore(path, shown)
+    same, made = seen.known(path)
+    if same:
+        return made
+    before = stamp(path)
+    made = _restore(path, shown)
+    seen.keep(path, before, made)
+    if made is None and before[1] >= _SURE:
+        seen.plain.add(path)
+    return made
 
 
 def _restore(path: Path, shown: str) -> list[Made] | None:

@@ -453,8 +453,65 @@ def test_a_growing_log_with_a_prefix_is_read_on_from_where_it_was(tmp_path: Path
         found = load_run(log, follower).log
         seen.append(len(found.epochs) if found else 0)
     assert log.stat().st_size > 65536
-    assert log in follower.plain  # it is not written anew at every look
+    assert follower.seen is not None and log in follower.seen.plain  # it is not written anew at every look
     assert seen == [0, 33, 233, 499]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_wrapped_log_is_restored_again_only_when_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: bool
+) -> None:
+    from diag.load import restored as module
+
+    asked: list[str] = []
+    before = module._restore
+    monkeypatch.setattr(module, "_restore", lambda path, shown: (asked.append(shown), before(path, shown))[1])
+    told = [BANNER, "Starting training for 50 epochs...", HEAD, ROW, ALL]
+    paste, note = tmp_path / "paste.md", tmp_path / "other.md"
+    paste.write_text("My run:\n\n```\n" + "\n".join(told) + "\n```\n")
+    if folder:
+        note.write_text("```yaml\n# args.yaml\ntask: detect\nmode: train\nepochs: 50\nmodel: yolo11n.pt\nimgsz: 640\n```\n")
+    follower, source = Follower(), tmp_path if folder else paste
+    first = load_run(source, follower)
+    assert first.log is not None and len(first.log.epochs) == 1
+    looked = len(asked)
+    assert load_run(source, follower) is first
+    assert len(asked) == looked, "nothing changed, nothing is restored"
+    paste.write_text(paste.read_text() + "```\n" + "\n".join((HEAD, ROW.replace("1/50", "2/50"), ALL)) + "\n```\n")
+    again = load_run(source, follower)
+    assert asked[looked:] == ["paste.md"], "only what changed is restored"
+    assert again == load_run(source, Follower()), "a look that remembers sees what a first look sees"
+    assert again != first
+    if folder:
+        note.unlink()
+        assert load_run(source, follower) == load_run(source)
+
+
+def test_an_archive_that_did_not_change_is_not_unpacked_again(tmp_path: Path) -> None:
+    import zipfile
+
+    path, follower = tmp_path / "run.zip", Follower()
+    for epochs in (50, 60):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("console.log", "\n".join((BANNER, f"Starting training for {epochs} epochs...", HEAD, ROW, ALL)))
+        first = load_run(path, follower)
+        assert load_run(path, follower) is first
+        assert first == load_run(path)
+
+
+def test_what_is_kept_between_looks_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from diag.load import seen as module
+
+    monkeypatch.setattr(module, "MAX_KEPT", 100)
+    kept = module.Seen()
+    for name, size in (("a", 60), ("b", 60), ("c", 30)):
+        (tmp_path / name).write_text("x")
+        kept.keep(tmp_path / name, module.stamp(tmp_path / name), [module.Made(name, name, "x" * size)])
+    assert [kept.known(tmp_path / name)[0] for name in "abc"] == [True, False, True]
+    (tmp_path / "a").write_text("xy")
+    assert kept.known(tmp_path / "a") == (False, None)
+    monkeypatch.setattr(module, "MAX_FILES", 2)
+    assert module.stamps(tmp_path) is None
 
 
 def test_a_prefix_with_a_bar_makes_no_table() -> None:
