@@ -70,7 +70,12 @@ def restored(source: Path, seen: Seen | None = None) -> Iterator[Restored]:
                 made[path] = found
     doubled = _merge(files, made, base)
     pictures = (f"{p.relative_to(base).as_posix()}: a picture; copy the text instead" for p in pictures_of(source))
-    skipped = (*(line for parts in made.values() for part in parts for line in part.lost), *doubled, *too_large, *pictures)
+    skipped = (
+        *(line for parts in made.values() for part in parts for line in part.lost),
+        *doubled,
+        *too_large,
+        *pictures,
+    )
     if not made:
         yield Restored(source, skipped=skipped)
         return

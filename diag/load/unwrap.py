@@ -52,7 +52,7 @@ def unwrap(path: Path, data: bytes, shown: str) -> list[Made] | None:
 
 
 def is_wrapped(path: Path, head: bytes) -> bool:
-    """Whether a text that begins with these lines is wrapped in more than prefixes, which are taken off as it is read."""
+    """Whether a text that begins with these lines is wrapped in more than prefixes (taken off as it is read)."""
     made = unwrap(path, head, path.name) if head else None
     if made is None:
         return False

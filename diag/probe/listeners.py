@@ -30,11 +30,11 @@ SERVICES = {
 
 
 UNGUARDED = re.compile(
-    r"http\.server|SimpleHTTPServer|\btensorboard\b|\bmlflow\b|\bvisdom\b|\bfiftyone\b|\baim up\b|\bray::|dashboard/dashboard\.py"
-    r"|\bdask-scheduler\b|\bstreamlit\b|\bgradio\b|\bredis-server\b|\bmongod\b|\bdockerd\b.*tcp://"
+    r"http\.server|SimpleHTTPServer|\btensorboard\b|\bmlflow\b|\bvisdom\b|\bfiftyone\b|\baim up\b|\bray::"
+    r"|dashboard/dashboard\.py|\bdask-scheduler\b|\bstreamlit\b|\bgradio\b|\bredis-server\b|\bmongod\b|\bdockerd\b.*tcp://"
     r"|\bjupyter\b.*(?:token|password)=(?:''|\"\"|\s|$)"
 )
-"""Command lines of programs beside trainings that, as they are started by default, let in everybody who reaches them."""
+"""Command lines of programs beside trainings that let in everybody who reaches them, unless told otherwise."""
 UNGUARDED_PORTS = {
     2375: "Docker without TLS",
     5000: "MLflow",

@@ -17,7 +17,7 @@ def rises_throughout(curves: Curves, *, min_epochs: int = 3) -> bool:
 
 
 def beyond_chance(values: Sequence[float], change: float, *, window: int, factor: float = 1.5) -> bool:
-    """Whether a mean of the last `window` values lies so far from the best mean of the run that chance can't explain it.
+    """Whether a mean of the last `window` values lies further from the best mean of the run than chance explains.
 
     `change` is that distance in the unit of the values. The best of n/window means lies sqrt(2 ln(n/window)) standard
     errors above what all fluctuate around, so `factor` errors more are asked for. The error is that of the last half

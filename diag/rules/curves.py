@@ -10,7 +10,7 @@ from diag.model.foreign import TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.curve_facts import beyond_chance, head_gain, recovers, rises_throughout
-from diag.rules.facts import accumulated, from_scratch, open_ended, pretrained
+from diag.rules.facts import accumulated, auto_optimizer, from_pretrained, from_scratch, open_ended, pretrained
 from diag.rules.patience import shorter_patience
 from diag.stats import finite
 
@@ -187,8 +187,8 @@ def overfit(
     its best and regained half of that fall has crashed and recovers, which overfitting does not. The best of a score
     that swings is high by chance, as with a small validation split: the rise or the drop has to lie beyond it
     (`beyond_chance`; of made-up plateaus of 50 to 300 epochs with a noise of 10 % the rule took 43 to 55 % for
-    overfitting before, 2 to 15 % now, and no label of the public runs was lost). few_objects: a drop that so few validation objects account for
-    is low. Reported in yolov5#3851.
+    overfitting before, 2 to 15 % now, and no label of the public runs was lost). few_objects: a drop that so few
+    validation objects account for is low. Reported in yolov5#3851.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -282,7 +282,12 @@ def early_peak(
     if lr:
         name = str(args.get("optimizer", "auto")) if args else "auto"
         optimizer = "SGD" if name.lower() == "auto" else name
-        fixes.append(Fix("lower_lr", {"lr0": float(f"{lr / 10:.1g}"), "optimizer": optimizer}))
+        fixes.append(
+            Fix(
+                "lower_lr_named" if auto_optimizer(args) else "lower_lr",
+                {"lr0": float(f"{lr / 10:.1g}"), "optimizer": optimizer},
+            )
+        )
     fixes.append(Fix("freeze", {"freeze": 10}))
     return Hit(
         values={
@@ -343,6 +348,6 @@ def not_learning(
             "lr": lr,
             "metric": curves.metric_name,
         },
-        fixes=(Fix("labels"), Fix("pretrained", pretrained(args)), Fix("more_steps", {"epochs": 100, "nbs": 16})),
+        fixes=(Fix("labels"), *from_pretrained(args), Fix("more_steps", {"epochs": 100, "nbs": 16})),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
     )

@@ -21,7 +21,7 @@ from diag.rules.data_counts import (
     val_small_by_others,
 )
 from diag.rules.data_faults import counts, fault_of, only, sources
-from diag.rules.facts import pretrained
+from diag.rules.facts import from_pretrained
 from diag.rules.label_facts import scanned
 
 Values = dict[str, Value]
@@ -193,7 +193,15 @@ def coord_oob(
     Ultralytics leaves the image out (data/utils.py, verify_image_label); the limit for medium is a proposal.
     Reported in ultralytics#19553, yolov5#5210, ultralytics#13924.
     """
-    return lost_rows(LostRows("coord_oob", "coords", ("outside 0..1",)), dataset, console, labels, log, few, few_images)
+    return lost_rows(
+        LostRows("coord_oob", "coords", ("outside 0..1",)),
+        dataset,
+        console,
+        labels,
+        log,
+        few=few,
+        few_images=few_images,
+    )
 
 
 @rule("data.bad_rows", Severity.HIGH)
@@ -213,7 +221,7 @@ def bad_rows(
     Reported in ultralytics#3041, ultralytics#7907, YOLOv7_OBB#21.
     """
     words = ("not numbers", "fields", "nan or inf", "whole number", "not re")
-    return lost_rows(LostRows("bad_rows", "rows", words), dataset, console, labels, log, few, few_images)
+    return lost_rows(LostRows("bad_rows", "rows", words), dataset, console, labels, log, few=few, few_images=few_images)
 
 
 @rule("data.names_invalid", Severity.CRITICAL)
@@ -273,7 +281,7 @@ def train_too_small(
         if scan.labelled >= min_images or not scan.labelled or scan.corrupt >= scan.labelled:
             return None
         few: Values = {"case": "scan", "images": scan.labelled, "need": min_images}
-        fixes = (Fix("more_data"), Fix("pretrained", pretrained(args)))
+        fixes = (Fix("more_data"), *from_pretrained(args))
         return Hit(values=few, fixes=fixes, evidence=(Source(scan.file, scan.line),))
     split = dataset.splits.get("train")
     if split is None:
@@ -281,9 +289,7 @@ def train_too_small(
     if not split.images or split.images >= min_images:
         return None
     values: Values = {"images": split.images, "instances": split.instances, "need": min_images}
-    return Hit(
-        values=values, fixes=(Fix("more_data"), Fix("pretrained", pretrained(args))), evidence=audit_source(dataset)
-    )
+    return Hit(values=values, fixes=(Fix("more_data"), *from_pretrained(args)), evidence=audit_source(dataset))
 
 
 @rule("data.val_too_small", Severity.MEDIUM, explained_by=("data.no_images", "data.no_labels"))

@@ -83,6 +83,7 @@ def lost_rows(
     console: Console | None,
     labels: LabelFiles | None,
     log: TrainLog | None,
+    *,
     few: float,
     few_images: float,
 ) -> Verdict:

@@ -12,6 +12,7 @@ from diag.rules.facts import described, noted, sources
 from diag.rules.label_facts import left_out
 from diag.rules.listing_facts import class_folders
 
+
 @rule("data.corrupt_images@foreign", Severity.HIGH)
 def corrupt_images(console: Console, log: TrainLog | None, *, few_images: float = 0.01) -> Verdict:
     """Images can't be decoded or are truncated. few_images: below this share of a scan it is medium.

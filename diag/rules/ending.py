@@ -30,6 +30,11 @@ _CAUSES = (
     "num.collapse",
     "num.diverged",
     "num.lr_too_high",
+    "num.mps_bad_loss",
+    "num.amp_gpu_arch",
+    "num.amp_overflow",
+    "num.seg_nan",
+    "num.bn_garbage",
     "hw.xid",
     "hw.ecc_errors",
     "hw.mem_limit",
@@ -67,7 +72,7 @@ def stopped_early(curves: Curves, args: TrainArgs | None) -> str:
     if not isinstance(patience, (int, float)) or patience <= 0:
         return ""
     best = curves.epoch(curves.rows) - patience
-    return next((name for name, at in curves.stop_at.items() if best in map(curves.epoch, at)), "")
+    return next((name for name, at in curves.stop_at.items() if any(curves.epoch(one) == best for one in at)), "")
 
 
 def patience_too_short(

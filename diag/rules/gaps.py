@@ -1,7 +1,7 @@
 """train.*: what the metrics say beside the losses: gaps between heads, splits and thresholds."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from diag.model.curves import Curves
@@ -223,12 +223,13 @@ def pose_gap(
         low=low,
         min_box=min_box,
         fixes=(Fix("flip_idx"), Fix("kpt_shape"), Fix("more_epochs")),
+        by_case={"zero": (Fix("kpt_shape"), Fix("flip_idx")), "order": (Fix("flip_idx"), Fix("kpt_shape"))},
     )
 
 
 def _head(
     curves: Curves, head: str, *, min_epochs: int, medium: float, low: float, min_box: float, fixes: tuple[Fix, ...],
-    all_found: float = math.inf,
+    all_found: float = math.inf, by_case: Mapping[str, tuple[Fix, ...]] | None = None,
 ) -> Verdict:  # fmt: skip
     strict, loose = (
         curves.columns.get(f"metrics/mAP50-95({head})", ()),
@@ -242,15 +243,7 @@ def _head(
     if not box > min_box or not other < low * box:
         return None
     half = other50 / box50 if box50 > 0 else math.nan
-    case = (
-        "zero"
-        if other < 0.01
-        else "order"
-        if other > 0.9 * other50
-        else "thin"
-        if half > 0.75
-        else "both"
-    )
+    case = "zero" if other < 0.01 else "order" if other > 0.9 * other50 else "thin" if half > 0.75 else "both"
     return Hit(
         values={
             "case": case,
@@ -259,7 +252,7 @@ def _head(
             "ratio": other / box,
             "half": half if math.isfinite(half) else None,
         },
-        fixes=fixes,
+        fixes=(by_case or {}).get(case, fixes),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
         severity=Severity.INFO
         if other50 >= all_found

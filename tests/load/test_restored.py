@@ -20,6 +20,7 @@ from diag.load.plain import decode, plain, unfolded
 from diag.load.prefix import prefixes_of, stripped
 from diag.load.restored import MAX_LOG, restored
 from diag.load.sniff import kind_of
+from diag.load.staging import Made
 from diag.load.tables import parse_table
 from tests.load.conftest import CSV
 
@@ -465,12 +466,19 @@ def test_a_wrapped_log_is_restored_again_only_when_it_changed(
 
     asked: list[str] = []
     before = module._restore
-    monkeypatch.setattr(module, "_restore", lambda path, shown: (asked.append(shown), before(path, shown))[1])
+
+    def counted(path: Path, shown: str) -> list[Made] | None:
+        asked.append(shown)
+        return before(path, shown)
+
+    monkeypatch.setattr(module, "_restore", counted)
     told = [BANNER, "Starting training for 50 epochs...", HEAD, ROW, ALL]
     paste, note = tmp_path / "paste.md", tmp_path / "other.md"
     paste.write_text("My run:\n\n```\n" + "\n".join(told) + "\n```\n")
     if folder:
-        note.write_text("```yaml\n# args.yaml\ntask: detect\nmode: train\nepochs: 50\nmodel: yolo11n.pt\nimgsz: 640\n```\n")
+        note.write_text(
+            "```yaml\n# args.yaml\ntask: detect\nmode: train\nepochs: 50\nmodel: yolo11n.pt\nimgsz: 640\n```\n"
+        )
     follower, source = Follower(), tmp_path if folder else paste
     first = load_run(source, follower)
     assert first.log is not None and len(first.log.epochs) == 1
@@ -509,7 +517,9 @@ def test_a_large_document_is_taken_apart_and_a_larger_one_is_named(
     monkeypatch.setattr(module, "MAX_WHOLE", MAX_LOG)
     found = load_run(paste)
     assert found.args is None and found.log is not None and len(found.log.epochs) == 1
-    assert found.skipped_files == ("paste.md: a document of 4 MiB is read as one text; give the files in it one by one",)
+    assert found.skipped_files == (
+        "paste.md: a document of 4 MiB is read as one text; give the files in it one by one",
+    )
 
 
 def test_large_documents_of_a_folder_have_one_limit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -544,7 +554,9 @@ def test_an_archive_that_did_not_change_is_not_unpacked_again(tmp_path: Path) ->
     path, follower = tmp_path / "run.zip", Follower()
     for epochs in (50, 60):
         with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("console.log", "\n".join((BANNER, f"Starting training for {epochs} epochs...", HEAD, ROW, ALL)))
+            archive.writestr(
+                "console.log", "\n".join((BANNER, f"Starting training for {epochs} epochs...", HEAD, ROW, ALL))
+            )
         first = load_run(path, follower)
         assert load_run(path, follower) is first
         assert first == load_run(path)
@@ -557,7 +569,7 @@ def test_what_is_kept_between_looks_is_bounded(tmp_path: Path, monkeypatch: pyte
     kept = module.Seen()
     for name, size in (("a", 60), ("b", 60), ("c", 30)):
         (tmp_path / name).write_text("x")
-        kept.keep(tmp_path / name, module.stamp(tmp_path / name), [module.Made(name, name, "x" * size)])
+        kept.keep(tmp_path / name, module.stamp(tmp_path / name), [Made(name, name, "x" * size)])
     assert [kept.known(tmp_path / name)[0] for name in "abc"] == [True, False, True]
     (tmp_path / "a").write_text("xy")
     assert kept.known(tmp_path / "a") == (False, None)

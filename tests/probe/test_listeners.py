@@ -53,7 +53,11 @@ def test_this_machine_shows_our_own_socket_with_its_command() -> None:
         (Listener("0.0.0.0", 7860, "python app.py"), (), Status.WARN),
         (Listener("0.0.0.0", 7860, "python app.py"), (7860,), Status.PASS),
         (Listener("0.0.0.0", 5001, "/opt/venv/bin/mlflow ui --host 0.0.0.0 -p 5001"), (), Status.FAIL),
-        (Listener("0.0.0.0", 9999, "jupyter-lab --ip=0.0.0.0 --port 9999 --ServerApp.token= --no-browser"), (), Status.FAIL),
+        (
+            Listener("0.0.0.0", 9999, "jupyter-lab --ip=0.0.0.0 --port 9999 --ServerApp.token= --no-browser"),
+            (),
+            Status.FAIL,
+        ),
         (Listener("0.0.0.0", 9999, "jupyter-lab --ip=0.0.0.0 --port 9999"), (), Status.INFO),
         (Listener("0.0.0.0", 2024), (), Status.INFO),
         (Listener("0.0.0.0", 22, "sshd: /usr/sbin/sshd -D [listener]"), (), Status.INFO),
