@@ -12,6 +12,7 @@ from diag.load.counters import CounterReader, read_counters
 from diag.load.notebook import is_notebook
 from diag.load.prefix import sniff
 from diag.load.read import MAX_TRACE_BYTES, UnreadableError
+from diag.load.seen import Seen
 from diag.load.summary import TraceSummary, summarize
 from diag.model.counters import Counters
 from diag.model.evidence import Console
@@ -24,9 +25,8 @@ _TAIL = 65536
 class Files:
     """Reads each file from its start."""
 
-    def __init__(self) -> None:
-        self.plain: set[Path] = set()
-        """Files that were looked at and need not be restored (`diag.load.restored`)."""
+    seen: Seen | None = None
+    """What earlier looks restored (`diag.load.restored`); only who looks again has one."""
 
     def trace(self, path: Path, name: str) -> TraceSummary:
         """The sums of one rank's trace."""
@@ -68,7 +68,7 @@ class Follower(Files):
     """Remembers how far each file was read and takes in complete new lines; a file that was replaced starts over."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.seen = Seen()
         self._traces: dict[Path, _Trace] = {}
         self._counted: dict[Path, _Counted] = {}
         self._logs: dict[Path, _Log] = {}

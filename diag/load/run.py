@@ -18,6 +18,7 @@ from diag.load.notes import captured
 from diag.load.read import MAX_BYTES, UnreadableError, read_bytes, read_text
 from diag.load.restored import restored
 from diag.load.results import read_results
+from diag.load.seen import stamps
 from diag.load.summary import TraceSummary
 from diag.load.tables import parse_results_txt
 from diag.load.trainlog import parse_trainlog, read_trainlog
@@ -75,7 +76,11 @@ def load_run(path: Path, files: Files | None = None) -> Evidence:
     try:
         if str(path) != "-" and not path.exists():
             raise InputError(f"{path}: no such file or folder; give {ACCEPTED}")
-        with unpacked(path) as (inner, left_out), restored(inner, files.plain) as plain:
+        seen = files.seen
+        now = stamps(path) if seen is not None and str(path) != "-" else None
+        if seen is not None and seen.whole is not None and seen.whole[0] == now:
+            return seen.whole[1]
+        with unpacked(path) as (inner, left_out), restored(inner, seen) as plain:
             read = Files() if plain.changed else files  # what was written anew is read anew
             load = _load_folder if plain.path.is_dir() else _load_file
             try:
@@ -84,9 +89,13 @@ def load_run(path: Path, files: Files | None = None) -> Evidence:
                 said = str(error).replace(str(plain.path), str(path)).replace(str(inner), str(path))
                 raise InputError(said) from error
             skipped = (*evidence.skipped_files, *plain.skipped, *left_out)
+            wrapped = plain.changed or inner != path
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
-    return replace(evidence, path=str(path), skipped_files=skipped)
+    evidence = replace(evidence, path=str(path), skipped_files=skipped)
+    if seen is not None:  # a plain folder is followed instead
+        seen.whole = (now, evidence) if now is not None and wrapped else None
+    return evidence
 
 
 def load_runs(paths: Sequence[Path]) -> Evidence:

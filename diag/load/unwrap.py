@@ -51,6 +51,16 @@ def unwrap(path: Path, data: bytes, shown: str) -> list[Made] | None:
     return results
 
 
+def is_wrapped(path: Path, head: bytes) -> bool:
+    """Whether a text that begins with these lines is wrapped in more than prefixes (taken off as it is read)."""
+    made = unwrap(path, head, path.name) if head else None
+    if made is None:
+        return False
+    prefixes = sniff(head)
+    bare = strip_all(prefixes, head).decode("utf-8-sig", "replace") if prefixes else head.decode("utf-8-sig", "replace")
+    return len(made) != 1 or (made[0].text != bare and made[0].text != plain(bare))
+
+
 def _taken_off(path: Path, data: bytes, text: str) -> bool:
     """Whether this is a log with prefixes alone, which are taken off as it is read: it may be growing."""
     if len(data) < _SNIFFED or path.suffix.lower() not in _LOGS:

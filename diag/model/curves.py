@@ -89,8 +89,12 @@ class Curves:
 
     @property
     def trained(self) -> int:
-        """Epochs that were trained by the last row: the rows, and in an excerpt the last epoch number."""
-        return max(self.rows, self.epoch(self.rows)) if self.excerpt else self.rows
+        """Epochs that were trained by the last row: the last epoch number counted from 1, at least the rows.
+
+        Rows may be lost at the start (an excerpt) or in between (a full disk, a paste with a hole). Numbers start at 0
+        in YOLOv5, YOLOv9 and old Ultralytics; a file that begins later does not tell, and is believed.
+        """
+        return max(self.rows, self.epoch(self.rows) + (bool(self.epochs) and self.epochs[0] == 0))
 
     @property
     def drop(self) -> float:

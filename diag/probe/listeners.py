@@ -1,12 +1,13 @@
-"""Who listens in this network namespace? Declared services may; anything else that others can reach is a finding."""
+"""Who listens in this network namespace? Declared services may; what lets others in without asking is a finding."""
 
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from diag.errors import InputError
-from diag.model.check import Check, Status
+from diag.model.check import Check, Status, worst
 
 LISTEN = "0A"
 """TCP_LISTEN in /proc/net/tcp (include/net/tcp_states.h)."""
@@ -26,6 +27,29 @@ SERVICES = {
     6006: Service("TensorBoard", "below the token", "below_token.py"),
     2222: Service("SSH", "public key", "sshd"),
 }
+
+
+UNGUARDED = re.compile(
+    r"http\.server|SimpleHTTPServer|\btensorboard\b|\bmlflow\b|\bvisdom\b|\bfiftyone\b|\baim up\b|\bray::"
+    r"|dashboard/dashboard\.py|\bdask-scheduler\b|\bstreamlit\b|\bgradio\b|\bredis-server\b|\bmongod\b|\bdockerd\b.*tcp://"
+    r"|\bjupyter\b.*(?:token|password)=(?:''|\"\"|\s|$)"
+)
+"""Command lines of programs beside trainings that let in everybody who reaches them, unless told otherwise."""
+UNGUARDED_PORTS = {
+    2375: "Docker without TLS",
+    5000: "MLflow",
+    5151: "FiftyOne",
+    6379: "Redis",
+    7860: "Gradio",
+    8000: "Python's http.server",
+    8097: "Visdom",
+    8265: "Ray's dashboard",
+    8501: "Streamlit",
+    8787: "Dask's dashboard",
+    27017: "MongoDB",
+    43800: "Aim",
+}
+"""Their default ports, by their own documentation."""
 
 
 @dataclass(frozen=True)
@@ -109,31 +133,52 @@ def declared_ports(environ: Mapping[str, str]) -> frozenset[int]:
 
 
 def net_listeners(listeners: Sequence[Listener], declared: Iterable[int], *, container: bool) -> Check:
-    """Does anything listen, beyond loopback, that was not declared?
+    """Does anything listen, beyond loopback, that lets others in and was not declared?
 
-    Judged in a container only: there, every listener was started by its user. An undeclared one fails; one of a process
-    that this container does not show (host network, another container of a pod) warns.
+    Judged in a container only: there, every listener was started by its user. A program that asks nobody who they are,
+    or that sits on a port of ours, fails; a port by which such programs are known warns (its process is not visible
+    here: host network, another container of a pod; or it is a program of another name). Whatever else listens
+    (an SSH server of the provider, the rendezvous of a distributed training) is told, and no fault.
     """
-    name, expected = "net.listeners", "only declared services"
+    name, expected = "net.listeners", "no open service without a guard"
     facts = {"listeners": [str(one) for one in listeners], "declared": sorted({*SERVICES, *declared})}
     if not container:
         reason = "not a container: who may listen on this machine is its owner's matter"
         return Check(name, Status.SKIP, reason=reason, facts=facts)
     reachable = [one for one in listeners if not one.loopback]
-    unknown = [one for one in reachable if not _declared(one, frozenset(declared))]
-    mine = [one for one in unknown if one.command]
-    if unknown:
-        shown = "; ".join(str(one)[:120] for one in (mine or unknown)[:3])
-        status = Status.FAIL if mine else Status.WARN
-        meant = ",".join(dict.fromkeys(str(one.port) for one in unknown))
+    others = [one for one in reachable if not _declared(one, frozenset(declared))]
+    judged = [(status, one) for one in others if (status := _open(one)) is not None]
+    if judged:
+        status = worst([status for status, _ in judged])
+        shown = "; ".join(str(one)[:120] for found, one in judged if found is status)
+        meant = ",".join(dict.fromkeys(str(one.port) for _, one in judged))
         remedy = f"end it, bind it to 127.0.0.1, or say that it is meant: DECLARED_PORTS={meant}"
-        return Check(name, status, shown, expected, "others on the network can reach it", remedy, facts=facts)
-    ports = dict.fromkeys(one.port for one in reachable)
+        return Check(name, status, shown[:400], expected, _reason(judged), remedy, facts=facts)
+    ports = dict.fromkeys(one.port for one in reachable if one not in others)
     known = [
         f"{port} {SERVICES[port].name} ({SERVICES[port].guard})" if port in SERVICES else f"{port}" for port in ports
     ]
+    if others:
+        shown = "; ".join([*known, *(str(one)[:120] for one in others[:3])])
+        reason = "reachable from outside, and not of this environment"
+        return Check(name, Status.INFO, shown, reason=reason, facts=facts)
     value = ", ".join(known) if known else "nothing listens beyond loopback"
     return Check(name, Status.PASS, value, expected, facts=facts)
+
+
+def _open(one: Listener) -> Status | None:
+    """fail for a program that lets everybody in or took a port of ours, warn for a port known for such; else None."""
+    if one.command and (one.port in SERVICES or UNGUARDED.search(one.command)):
+        return Status.FAIL
+    return Status.WARN if one.port in UNGUARDED_PORTS else None
+
+
+def _reason(judged: Sequence[tuple[Status, Listener]]) -> str:
+    """What is wrong with them; ports alone are named by what usually listens there."""
+    ports = dict.fromkeys(one.port for status, one in judged if status is Status.WARN)
+    named = ", ".join(f"{port} is usually {UNGUARDED_PORTS[port]}" for port in ports)
+    open_to_all = "others on the network can reach it"
+    return open_to_all if any(status is Status.FAIL for status, _ in judged) else f"{named}: {open_to_all}"
 
 
 def _declared(one: Listener, declared: frozenset[int]) -> bool:

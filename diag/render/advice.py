@@ -88,5 +88,7 @@ def _old_command(raw: Mapping[str, object], first: Mapping[str, Value]) -> str:
 
 
 def _last(raw: Mapping[str, object]) -> str:
-    folder = raw.get("save_dir") or f"{raw.get('project') or 'runs/train'}/{raw.get('name') or 'exp'}"
-    return f"{folder}/weights/last.pt"
+    """The last checkpoint of Ultralytics: in save_dir, else in project/name, which is runs/TASK/train by default."""
+    project = raw.get("project") or f"runs/{raw.get('task') or 'detect'}"
+    name = raw.get("name") or "train"
+    return f"{raw.get('save_dir') or f'{project}/{name}'}/weights/last.pt"

@@ -62,7 +62,8 @@ class _Page:
 
     def finding(self, number: int, finding: Finding, evidence: Evidence, report: Report) -> None:
         told = words.story(finding, self.lang, old=advice.is_old(evidence))
-        tag = f"{self.ui(finding.severity)} · {finding.id} · {self.ui('confidence.' + finding.confidence)}"
+        severity = words.severity(finding, report, self.lang)
+        tag = f"{severity} · {finding.id} · {self.ui('confidence.' + finding.confidence)}"
         for n, part in enumerate(_wrap(told.title, self.width - 4)):
             self.lines.append((f"{number}. " if n == 0 else "   ") + self.paint(part, "bold"))
         self.lines.append("   " + self.paint(tag, finding.severity))

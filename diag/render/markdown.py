@@ -62,7 +62,7 @@ def _finding(finding: Finding, report: Report, evidence: Evidence, lang: str, *,
     lines = [
         f"{'##' if primary else '###'} {told.title}",
         "",
-        f"**{text(lang, 'ui', finding.severity)}** · `{finding.id}` · {confidence}",
+        f"**{words.severity(finding, report, lang)}** · `{finding.id}` · {confidence}",
         "",
         told.cause,
     ]

@@ -59,6 +59,17 @@ def story(finding: Finding, lang: str, *, escape: Escape = str, old: bool = Fals
     )
 
 
+def severity(finding: Finding, report: Report, lang: str) -> str:
+    """How grave a finding is; where its symptoms are graver, so is the verdict, and that is said."""
+    worst = max(
+        (f for f in report.findings if f.id in finding.explains), key=lambda f: f.severity.rank, default=finding
+    )
+    own = text(lang, "ui", finding.severity)
+    if worst.severity.rank <= finding.severity.rank:
+        return own
+    return text(lang, "ui", "graver", {"own": own, "worst": text(lang, "ui", worst.severity)})
+
+
 RULES_PAGE = "docs/rules.md"
 """Relative to the checkout, and to /app in the image; every finding's id is an anchor in it."""
 

@@ -6,7 +6,7 @@ from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
 from diag.model.foreign import DataYaml, Notes, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import argued, from_scratch, pretrained, sources
+from diag.rules.facts import YOLOV5_ARGS, argued, from_scratch, pretrained, sources
 
 GAINS = {"box": 7.5, "cls": 0.5, "dfl": 1.5}
 """Ultralytics' defaults; YOLOv5 has other losses and other gains."""
@@ -90,10 +90,6 @@ def rect(args: TrainArgs | None, console: Console | None, curves: Curves | None,
     )
 
 
-_YOLOV5_ARGS = frozenset({"noautoanchor", "image_weights", "bbox_interval", "artifact_alias", "local_rank", "hyp"})
-"""Arguments that only the older repositories have."""
-
-
 def _ignores_rect(args: TrainArgs, curves: Curves | None) -> bool:
     detr = "detr" in str(args.get("model", "")).lower() or (curves is not None and "giou_loss" in curves.train)
     return detr or args.get("task") == "classify"
@@ -108,7 +104,7 @@ def frozen_untrained(args: TrainArgs, log: TrainLog | None, *, max_share: float 
     layer to Ultralytics, and a count to YOLOv5 and YOLOv7, whose default [0] freezes none.
     """
     freeze = args.get("freeze")
-    if isinstance(freeze, (list, tuple)) and len(freeze) == 1 and _YOLOV5_ARGS & set(args.raw):
+    if isinstance(freeze, (list, tuple)) and len(freeze) == 1 and YOLOV5_ARGS & set(args.raw):
         freeze = freeze[0]
     layers = len(freeze) if isinstance(freeze, (list, tuple)) else freeze
     if not isinstance(layers, int) or isinstance(layers, bool) or layers <= 0:

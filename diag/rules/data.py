@@ -11,17 +11,18 @@ from diag.model.run import TrainArgs
 from diag.rules import facts
 from diag.rules.base import rule
 from diag.rules.data_counts import (
+    LostRows,
     audit_rows,
     audit_source,
-    left_out_few,
+    lost_rows,
     scan_share,
     split_share,
     told_rows,
     val_small_by_others,
 )
 from diag.rules.data_faults import counts, fault_of, only, sources
-from diag.rules.facts import pretrained
-from diag.rules.label_facts import ignored, left_out, scanned
+from diag.rules.facts import from_pretrained
+from diag.rules.label_facts import scanned
 
 Values = dict[str, Value]
 
@@ -192,17 +193,15 @@ def coord_oob(
     Ultralytics leaves the image out (data/utils.py, verify_image_label); the limit for medium is a proposal.
     Reported in ultralytics#19553, yolov5#5210, ultralytics#13924.
     """
-    if dataset is None:
-        said = ignored(console, r"non-normalized|out of bounds coord|negative label|bounds coordinate labels")
-        return told_rows(
-            labels,
-            labels.coord_oob if labels else 0,
-            r"outside 0\.\.1",
-            said,
-            console,
-            rare=left_out_few(log, few_images),
-        )
-    return audit_rows(dataset, "coord_oob", lambda s: s.coord_oob, ("outside 0..1",), few=few)
+    return lost_rows(
+        LostRows("coord_oob", "coords", ("outside 0..1",)),
+        dataset,
+        console,
+        labels,
+        log,
+        few=few,
+        few_images=few_images,
+    )
 
 
 @rule("data.bad_rows", Severity.HIGH)
@@ -221,18 +220,8 @@ def bad_rows(
     Ultralytics leaves the image out (data/utils.py, verify_image_label); the limit for medium is a proposal.
     Reported in ultralytics#3041, ultralytics#7907, YOLOv7_OBB#21.
     """
-    if dataset is None:
-        said = left_out(console, "rows")
-        return told_rows(
-            labels,
-            labels.bad_rows if labels else 0,
-            "not numbers|fields|nan or inf|whole number",
-            said,
-            console,
-            rare=left_out_few(log, few_images),
-        )
-    words = ("not numbers", "fields", "nan or inf", "not re")
-    return audit_rows(dataset, "bad_rows", lambda s: s.bad_rows, words, few=few)
+    words = ("not numbers", "fields", "nan or inf", "whole number", "not re")
+    return lost_rows(LostRows("bad_rows", "rows", words), dataset, console, labels, log, few=few, few_images=few_images)
 
 
 @rule("data.names_invalid", Severity.CRITICAL)
@@ -292,7 +281,7 @@ def train_too_small(
         if scan.labelled >= min_images or not scan.labelled or scan.corrupt >= scan.labelled:
             return None
         few: Values = {"case": "scan", "images": scan.labelled, "need": min_images}
-        fixes = (Fix("more_data"), Fix("pretrained", pretrained(args)))
+        fixes = (Fix("more_data"), *from_pretrained(args))
         return Hit(values=few, fixes=fixes, evidence=(Source(scan.file, scan.line),))
     split = dataset.splits.get("train")
     if split is None:
@@ -300,9 +289,7 @@ def train_too_small(
     if not split.images or split.images >= min_images:
         return None
     values: Values = {"images": split.images, "instances": split.instances, "need": min_images}
-    return Hit(
-        values=values, fixes=(Fix("more_data"), Fix("pretrained", pretrained(args))), evidence=audit_source(dataset)
-    )
+    return Hit(values=values, fixes=(Fix("more_data"), *from_pretrained(args)), evidence=audit_source(dataset))
 
 
 @rule("data.val_too_small", Severity.MEDIUM, explained_by=("data.no_images", "data.no_labels"))

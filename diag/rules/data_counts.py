@@ -1,6 +1,8 @@
 """Counting helpers of the data rules. No rules here."""
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console, Dataset, SplitCounts
@@ -9,7 +11,7 @@ from diag.model.foreign import LabelFiles, Scan, Tables, TrainLog
 from diag.rules.data_faults import fault_of
 from diag.rules.data_faults import sources as fault_sources
 from diag.rules.facts import whole
-from diag.rules.label_facts import told
+from diag.rules.label_facts import left_out, told
 
 Values = dict[str, Value]
 MAX_RECALL_VALUES = 12
@@ -60,6 +62,41 @@ def told_rows(
     }
     mild = Severity.MEDIUM if rare and not count else None
     return Hit(values=values, fixes=(Fix("repair"),), evidence=found.where, severity=mild)
+
+
+@dataclass(frozen=True)
+class LostRows:
+    """A fault of label rows for which the loader leaves the whole image out.
+
+    `name` is the count in `SplitCounts` and `LabelFiles` and the part of the finding's id after `data.`, `reason` that
+    of `label_facts.reason`, `words` are in the problems that the audit and the label files name.
+    """
+
+    name: str
+    reason: str
+    words: tuple[str, ...]
+
+
+def lost_rows(
+    fault: LostRows,
+    dataset: Dataset | None,
+    console: Console | None,
+    labels: LabelFiles | None,
+    log: TrainLog | None,
+    *,
+    few: float,
+    few_images: float,
+) -> Verdict:
+    """Hit with the rows of this fault: from the audit, else from the label files and the loader's warnings.
+
+    Medium below the share `few` of the rows of an audit, or `few_images` of the images of a scan.
+    """
+    if dataset is not None:
+        return audit_rows(dataset, fault.name, lambda split: getattr(split, fault.name), fault.words, few=few)
+    count = getattr(labels, fault.name) if labels else 0
+    said = left_out(console, fault.reason)
+    words = "|".join(map(re.escape, fault.words))
+    return told_rows(labels, count, words, said, console, rare=left_out_few(log, few_images))
 
 
 def left_out_few(log: TrainLog | None, share: float, *, least: int = 100) -> bool:

@@ -9,13 +9,8 @@ from diag.model.foreign import DataYaml, LabelFiles, Notes, Scan, Tables, TrainL
 from diag.rules.base import rule
 from diag.rules.data_counts import left_out_few
 from diag.rules.facts import described, noted, sources
-from diag.rules.label_facts import ignored
+from diag.rules.label_facts import left_out
 from diag.rules.listing_facts import class_folders
-
-_BAD_IMAGE = (
-    "cannot identify|truncated|Corrupt JPEG|invalid image|image size|not a .* file|broken data|decoder|Unsupported"
-    "|No such file|invalid format"
-)
 
 
 @rule("data.corrupt_images@foreign", Severity.HIGH)
@@ -25,10 +20,7 @@ def corrupt_images(console: Console, log: TrainLog | None, *, few_images: float 
     A scan's "corrupt" counts images left out for bad labels, too; only reasons that speak of the image count.
     Reported in yolov5#3450.
     """
-    said = ignored(
-        console,
-        _BAD_IMAGE,
-    )
+    said = left_out(console, "image")
     if not said:
         return None
     return Hit(

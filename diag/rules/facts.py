@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console, StepStats
-from diag.model.finding import Skip, Source, Value
+from diag.model.finding import Fix, Skip, Source, Value
 from diag.model.foreign import DataYaml, Notes, Phases, Table, Tables, TrainLog
 from diag.model.hardware import Baseline
 from diag.model.run import RunRecord, TrainArgs
@@ -17,6 +17,8 @@ _CARD = re.compile(
     re.I,
 )
 """A card as people write it in a line of their own words (`GPU: GTX 1650, 4 GB`)."""
+YOLOV5_ARGS = frozenset({"noautoanchor", "image_weights", "bbox_interval", "artifact_alias", "local_rank", "hyp"})
+"""Arguments that only the older repositories have."""
 _OFFICIAL = re.compile(r"(?:.*/)?(yolo\w{1,20}(?:-\w{2,4})?)\.yaml")
 
 
@@ -72,6 +74,24 @@ def pretrained(args: TrainArgs | None) -> dict[str, Value]:
     """The argument that starts from pretrained weights: `model=yolo11n.pt` for `yolo11n.yaml`, else pretrained=True."""
     found = _OFFICIAL.fullmatch(str(args.get("model", ""))) if args else None
     return {"model": f"{found[1]}.pt"} if found else {"pretrained": True}
+
+
+def from_pretrained(args: TrainArgs | None) -> tuple[Fix, ...]:
+    """The advice to start from pretrained weights; none where the training did (`model=yolo11n.pt`)."""
+    if args is not None and str(args.get("model", "")).strip() and not from_scratch(args):
+        return ()
+    return (Fix("pretrained", pretrained(args)),)
+
+
+def auto_optimizer(args: TrainArgs | None) -> bool:
+    """Whether Ultralytics chooses optimizer and rate by itself, so that an own lr0 needs a named optimizer.
+
+    YOLOv5 and YOLOv7 know no `auto`.
+    """
+    if args is None:
+        return True
+    old = "task" not in args.raw and (YOLOV5_ARGS | {"anchor_t"}) & set(args.raw)
+    return str(args.get("optimizer", "SGD" if old else "auto")).lower() == "auto"
 
 
 def accumulated(args: TrainArgs | None) -> int:

@@ -1,6 +1,7 @@
 """train.*: what the metrics say beside the losses: gaps between heads, splits and thresholds."""
 
 import math
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from diag.model.curves import Curves
@@ -211,7 +212,8 @@ def pose_gap(
 
     medium, low: pose over box mAP50-95. Exactly zero with good boxes is a label or kpt_shape fault; pose50 equal
     to pose50-95 means keypoints are either right or wrong: order or flip_idx. min_box: a box score that means
-    something. Five public pose runs have 0.27 to 1.3 (median 0.72). Reported in ultralytics#2160.
+    something. Five public pose runs have 0.27 to 1.3 (median 0.72). Both are medians of the last rows: a single epoch
+    whose validation found nothing is not the gap. Reported in ultralytics#2160.
     """
     return _head(
         curves,
@@ -221,12 +223,13 @@ def pose_gap(
         low=low,
         min_box=min_box,
         fixes=(Fix("flip_idx"), Fix("kpt_shape"), Fix("more_epochs")),
+        by_case={"zero": (Fix("kpt_shape"), Fix("flip_idx")), "order": (Fix("flip_idx"), Fix("kpt_shape"))},
     )
 
 
 def _head(
     curves: Curves, head: str, *, min_epochs: int, medium: float, low: float, min_box: float, fixes: tuple[Fix, ...],
-    all_found: float = math.inf,
+    all_found: float = math.inf, by_case: Mapping[str, tuple[Fix, ...]] | None = None,
 ) -> Verdict:  # fmt: skip
     strict, loose = (
         curves.columns.get(f"metrics/mAP50-95({head})", ()),
@@ -236,21 +239,11 @@ def _head(
         return Skip("no_column", {"column": f"metrics/mAP50-95({head})"})
     if curves.trained < min_epochs:
         return Skip("too_few_epochs", {"have": curves.trained, "need": min_epochs})
-    box, other = curves.last, mean(strict[-curves.window :])
+    box, other, other50, box50 = (_middle(v, curves.window) for v in (curves.score, strict, loose, curves.score50))
     if not box > min_box or not other < low * box:
         return None
-    found = bool(loose) and mean(loose[-curves.window :]) >= all_found
-    box50 = mean(curves.score50[-curves.window :]) if curves.score50 else math.nan
-    half = mean(loose[-curves.window :]) / box50 if loose and box50 > 0 else math.nan
-    case = (
-        "zero"
-        if other < 0.01
-        else "order"
-        if loose and other > 0.9 * mean(loose[-curves.window :])
-        else "thin"
-        if half > 0.75
-        else "both"
-    )
+    half = other50 / box50 if box50 > 0 else math.nan
+    case = "zero" if other < 0.01 else "order" if other > 0.9 * other50 else "thin" if half > 0.75 else "both"
     return Hit(
         values={
             "case": case,
@@ -259,16 +252,22 @@ def _head(
             "ratio": other / box,
             "half": half if math.isfinite(half) else None,
         },
-        fixes=fixes,
+        fixes=(by_case or {}).get(case, fixes),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
         severity=Severity.INFO
-        if found
+        if other50 >= all_found
         else Severity.HIGH
         if other < 0.55 * box
         else Severity.MEDIUM
         if other < medium * box
         else Severity.LOW,
     )
+
+
+def _middle(values: Sequence[float], window: int) -> float:
+    """Median of the last `window` numbers, which no single bad epoch moves; nan without one."""
+    last = finite(values[-window:])
+    return median(last) if last else math.nan
 
 
 @rule("train.dfl_volatile", Severity.LOW, explained_by=("num.lr_too_high", "num.nan_loss", "train.oscillation"))

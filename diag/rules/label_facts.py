@@ -17,16 +17,6 @@ class Told:
     where: tuple[Source, ...]
 
 
-def ignored(console: Console | None, pattern: str) -> tuple[Source, ...]:
-    """Lines about images that the loader leaves out, whose reason matches."""
-    lines = console.of("ignored_label") if console else ()
-    return tuple(
-        Source(i.file or (console.file if console else ""), i.line, i.text)
-        for i in lines
-        if re.search(pattern, i.text, re.I)
-    )
-
-
 _REASONS = (
     ("coords", r"non-normalized|out of bounds coord|negative label|bounds coordinate labels"),
     ("classes", r"Label class \d|exceeds"),
@@ -35,7 +25,8 @@ _REASONS = (
     (
         "image",
         r"truncated|cannot identify|broken data stream|image size|<10 pixels|image format|Invalid image"
-        r"|JPE?G|\bPNG|decoder|unrecognized|No such file|zero-size|decompression bomb|bad image",
+        r"|(?<![.\w])(?:JPE?G|PNG)|decoder|unrecognized|unsupported|No such file|zero-size|decompression bomb|bad image"
+        r"|invalid format|not a .* file",
     ),
 )
 

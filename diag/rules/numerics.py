@@ -10,7 +10,8 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import on_cpu, sources
+from diag.rules.facts import auto_optimizer, on_cpu, sources
+from diag.stats import finite
 
 
 @rule(
@@ -65,7 +66,10 @@ def nan_loss(curves: Curves | None, args: TrainArgs | None, console: Console | N
     if first > 1:
         lr0 = args.get("lr0") if args else None
         if isinstance(lr0, float) and lr0 > 0:
-            fixes.append(Fix("lower_lr", {"lr0": lr0 / 10, "optimizer": _optimizer(args)}))
+            key = "lower_lr_named" if auto_optimizer(args) else "lower_lr"
+            fixes.insert(
+                0 if _rose(curves, first) else len(fixes), Fix(key, {"lr0": lr0 / 10, "optimizer": _optimizer(args)})
+            )
         fixes.append(Fix("resume_before"))
     else:
         fixes += [Fix("check_data"), Fix("lower_lr_by_hand")] if not amp else [Fix("check_data")]
@@ -125,6 +129,12 @@ def _val_only(
 
 def _bad_rows(losses: Mapping[str, tuple[float, ...]]) -> list[int]:
     return sorted({i for values in losses.values() for i, v in enumerate(values, 1) if not math.isfinite(v)})
+
+
+def _rose(curves: Curves, first: int, *, growth: float = 1.1) -> bool:
+    """The losses had left their minimum by a tenth before the first NaN: steps too large, not half precision alone."""
+    before = finite(curves.train_sum[: first - 1])
+    return len(before) >= 2 and before[-1] > growth * min(before) > 0
 
 
 def _optimizer(args: TrainArgs | None) -> str:

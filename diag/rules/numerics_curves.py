@@ -65,11 +65,12 @@ def bias_warmup(
     Severity.CRITICAL,
     explained_by=("num.nan_loss", "num.seg_nan", "num.lr_too_high", "train.ddp_metrics_broken", "num.amp_overflow"),
 )
-def collapse(curves: Curves, *, min_best: float = 0.05, gone: float = 0.1) -> Verdict:
+def collapse(curves: Curves, *, min_best: float = 0.05, gone: float = 0.1, growth: float = 1.3) -> Verdict:
     """The score fell to about 0 and stays there after it had worked (yolov7#741).
 
     min_best: it had worked. gone: the last rows, and all after the fall, are below this share of the best: a dip that
-    recovers is none.
+    recovers is none. growth: training losses that far above their minimum by then (num.diverged) were no sudden fall,
+    and half precision is not the reason.
     """
     scores = [(i, v) for i, v in enumerate(curves.score, 1) if math.isfinite(v)]
     if not scores:
@@ -87,9 +88,13 @@ def collapse(curves: Curves, *, min_best: float = 0.05, gone: float = 0.1) -> Ve
         else math.nan
     )
     known = math.isfinite(val) and math.isfinite(train)
+    least = min(finite(curves.train_sum[:first]), default=0.0)
+    rising = known and curves.train_sum[first - 1] >= growth * least > 0
+    if rising:
+        train = curves.train_sum[first - 1] / least
     return Hit(
         values={
-            "case": "losses" if known else None,
+            "case": "rising" if rising else "losses" if known else None,
             "best": curves.best,
             "epoch": curves.epoch(first),
             "last": after[-1][1],
@@ -97,7 +102,7 @@ def collapse(curves: Curves, *, min_best: float = 0.05, gone: float = 0.1) -> Ve
             "train": train if known else None,
             "metric": curves.metric_name,
         },
-        fixes=(Fix("resume_before"), Fix("fp32", {"amp": False})),
+        fixes=(Fix("resume_before"), *(() if rising else (Fix("fp32", {"amp": False}),))),
         evidence=(Source(curves.file, curves.line(first)),),
     )
 

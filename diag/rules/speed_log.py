@@ -69,10 +69,13 @@ def storage_remote(  # noqa: PLR0917 # six kinds of evidence
     keeps_up = steps.share(Stage.DATA_WAIT) <= max_keeping_up if steps else len(util) >= 10 and median(util) >= busy
     if keeps_up and not slow:
         return None
-    place, kind = under or next(iter(mounts.items()), (spelled, "path"))
+    place, kind = under or next(iter(mounts.items()), (spelled, ""))
     line = next((s for s in log.scans if s.s_per_image == scan), None) if log and scan else None
+    case = ("slow",) * bool(scan and scan >= slow_scan_s) + ("path",) * (
+        not kind
+    )  # the path alone names no file system
     return Hit(
-        values={"case": "slow" if scan and scan >= slow_scan_s else None, "mount": place, "fs": kind, "scan_s": scan},
+        values={"case": "_".join(case) or None, "mount": place, "fs": kind, "scan_s": scan},
         fixes=(Fix("copy_local"), Fix("archive")),
         evidence=(
             *((Source(line.file, line.line),) if line else ()),

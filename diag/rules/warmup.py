@@ -10,7 +10,7 @@ from diag.model.foreign import TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.ending import planned_epochs
-from diag.rules.facts import pretrained
+from diag.rules.facts import from_pretrained
 from diag.stats import finite, line
 
 _ROWS = 4
@@ -78,7 +78,7 @@ def too_small_by_warmup(
     top = _warm_rows(curves) + 1
     return Hit(
         values={"images": batches * batch, "batches": batches, "batch": batch, "rows": top, "need": min_images},
-        fixes=(Fix("more_data"), Fix("pretrained", pretrained(args))),
+        fixes=(Fix("more_data"), *from_pretrained(args)),
         evidence=(Source(curves.file, curves.line(top)),),
         confidence=Confidence.MEDIUM,
     )

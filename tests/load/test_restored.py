@@ -18,8 +18,9 @@ from diag.load.listings import is_listing, listing_tables
 from diag.load.parts import split
 from diag.load.plain import decode, plain, unfolded
 from diag.load.prefix import prefixes_of, stripped
-from diag.load.restored import MAX_WHOLE, restored
+from diag.load.restored import MAX_LOG, restored
 from diag.load.sniff import kind_of
+from diag.load.staging import Made
 from diag.load.tables import parse_table
 from tests.load.conftest import CSV
 
@@ -363,8 +364,8 @@ def test_a_plain_folder_is_read_in_its_place(tmp_path: Path) -> None:
 
 def test_a_large_log_loses_its_prefix_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "big.log"
-    path.write_text("\n".join(["train-1  | " + line for line in LOG] * (MAX_WHOLE // 400)))
-    assert path.stat().st_size > MAX_WHOLE
+    path.write_text("\n".join(["train-1  | " + line for line in LOG] * (MAX_LOG // 400)))
+    assert path.stat().st_size > MAX_LOG
     log = load_run(path).log
     assert log is not None
     assert log.epochs
@@ -453,8 +454,127 @@ def test_a_growing_log_with_a_prefix_is_read_on_from_where_it_was(tmp_path: Path
         found = load_run(log, follower).log
         seen.append(len(found.epochs) if found else 0)
     assert log.stat().st_size > 65536
-    assert log in follower.plain  # it is not written anew at every look
+    assert follower.seen is not None and log in follower.seen.plain  # it is not written anew at every look
     assert seen == [0, 33, 233, 499]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_wrapped_log_is_restored_again_only_when_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: bool
+) -> None:
+    from diag.load import restored as module
+
+    asked: list[str] = []
+    before = module._restore
+
+    def counted(path: Path, shown: str) -> list[Made] | None:
+        asked.append(shown)
+        return before(path, shown)
+
+    monkeypatch.setattr(module, "_restore", counted)
+    told = [BANNER, "Starting training for 50 epochs...", HEAD, ROW, ALL]
+    paste, note = tmp_path / "paste.md", tmp_path / "other.md"
+    paste.write_text("My run:\n\n```\n" + "\n".join(told) + "\n```\n")
+    if folder:
+        note.write_text(
+            "```yaml\n# args.yaml\ntask: detect\nmode: train\nepochs: 50\nmodel: yolo11n.pt\nimgsz: 640\n```\n"
+        )
+    follower, source = Follower(), tmp_path if folder else paste
+    first = load_run(source, follower)
+    assert first.log is not None and len(first.log.epochs) == 1
+    looked = len(asked)
+    assert load_run(source, follower) is first
+    assert len(asked) == looked, "nothing changed, nothing is restored"
+    paste.write_text(paste.read_text() + "```\n" + "\n".join((HEAD, ROW.replace("1/50", "2/50"), ALL)) + "\n```\n")
+    again = load_run(source, follower)
+    assert asked[looked:] == ["paste.md"], "only what changed is restored"
+    assert again == load_run(source, Follower()), "a look that remembers sees what a first look sees"
+    assert again != first
+    if folder:
+        note.unlink()
+        assert load_run(source, follower) == load_run(source)
+
+
+def document(size: int) -> str:
+    """A paste of this many bytes: arguments, and a log whose bars fill the rest."""
+    bar = "      1/50      2.1G      1.234      1.9        640:  50%|#####     | 10/20 [00:03<00:10, 99it/s]"
+    told = [BANNER, "Starting training for 50 epochs...", HEAD, "\r".join([bar] * (size // len(bar))), ROW, ALL]
+    args = "task: detect\nmode: train\nepochs: 50\nmodel: yolo11n.pt\nimgsz: 640\n"
+    return f"args.yaml:\n```yaml\n{args}```\n\nconsole.log:\n```\n" + "\n".join(told) + "\n```\n"
+
+
+def test_a_large_document_is_taken_apart_and_a_larger_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from diag.load import restored as module
+
+    paste = tmp_path / "paste.md"
+    paste.write_text(document(MAX_LOG))
+    assert paste.stat().st_size > MAX_LOG
+    found = load_run(paste)
+    assert found.args is not None and found.args.get("epochs") == 50
+    assert found.log is not None and len(found.log.epochs) == 1 and not found.skipped_files
+    monkeypatch.setattr(module, "MAX_WHOLE", MAX_LOG)
+    found = load_run(paste)
+    assert found.args is None and found.log is not None and len(found.log.epochs) == 1
+    assert found.skipped_files == (
+        "paste.md: a document of 4 MiB is read as one text; give the files in it one by one",
+    )
+
+
+def test_large_documents_of_a_folder_have_one_limit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from diag.load import restored as module
+
+    monkeypatch.setattr(module, "MAX_LOG", 20_000)
+    monkeypatch.setattr(module, "MAX_DOCUMENTS", 90_000)
+    for name in ("a.md", "b.md", "c.md"):
+        (tmp_path / name).write_text(document(40_000))
+    (tmp_path / "small.md").write_text(document(4_000))
+    with restored(tmp_path) as plain:
+        whole = {name for name in plain.names.values() if name.endswith("args.yaml")}
+        assert whole == {"a.md/args.yaml", "b.md/args.yaml", "small.md/args.yaml"}
+        assert [line.split(":")[0] for line in plain.skipped] == ["c.md"]
+
+
+def test_a_large_log_or_table_is_no_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from diag.load import restored as module
+
+    monkeypatch.setattr(module, "MAX_LOG", 10_000)
+    log = [BANNER, "Starting training for 900 epochs...", *(line for _ in range(90) for line in (HEAD, ROW, ALL))]
+    (tmp_path / "console.log").write_text("\n".join(log))
+    (tmp_path / "prefixed.txt").write_text("\n".join(f"trainer-1  | {line}" for line in log))
+    (tmp_path / "telemetry.csv").write_text("time,gpu_util\n" + "".join(f"{i},{i % 100}\n" for i in range(5000)))
+    with restored(tmp_path) as plain:
+        assert not plain.changed and not plain.skipped
+
+
+def test_an_archive_that_did_not_change_is_not_unpacked_again(tmp_path: Path) -> None:
+    import zipfile
+
+    path, follower = tmp_path / "run.zip", Follower()
+    for epochs in (50, 60):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(
+                "console.log", "\n".join((BANNER, f"Starting training for {epochs} epochs...", HEAD, ROW, ALL))
+            )
+        first = load_run(path, follower)
+        assert load_run(path, follower) is first
+        assert first == load_run(path)
+
+
+def test_what_is_kept_between_looks_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from diag.load import seen as module
+
+    monkeypatch.setattr(module, "MAX_KEPT", 100)
+    kept = module.Seen()
+    for name, size in (("a", 60), ("b", 60), ("c", 30)):
+        (tmp_path / name).write_text("x")
+        kept.keep(tmp_path / name, module.stamp(tmp_path / name), [Made(name, name, "x" * size)])
+    assert [kept.known(tmp_path / name)[0] for name in "abc"] == [True, False, True]
+    (tmp_path / "a").write_text("xy")
+    assert kept.known(tmp_path / "a") == (False, None)
+    monkeypatch.setattr(module, "MAX_FILES", 2)
+    assert module.stamps(tmp_path) is None
 
 
 def test_a_prefix_with_a_bar_makes_no_table() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from diag.errors import InputError
-from diag.model.check import Status
+from diag.model.check import Status, worst
 from diag.probe.listeners import Listener, declared_ports, net_listeners, parse, read
 
 TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -49,6 +49,19 @@ def test_this_machine_shows_our_own_socket_with_its_command() -> None:
         (Listener("::", 5000, "python -m http.server 5000"), (5000,), Status.PASS),
         (Listener("127.0.0.1", 5000, "python -m http.server 5000"), (), Status.PASS),
         (Listener("0.0.0.0", 5000), (), Status.WARN),
+        (Listener("0.0.0.0", 8265), (), Status.WARN),
+        (Listener("0.0.0.0", 7860, "python app.py"), (), Status.WARN),
+        (Listener("0.0.0.0", 7860, "python app.py"), (7860,), Status.PASS),
+        (Listener("0.0.0.0", 5001, "/opt/venv/bin/mlflow ui --host 0.0.0.0 -p 5001"), (), Status.FAIL),
+        (
+            Listener("0.0.0.0", 9999, "jupyter-lab --ip=0.0.0.0 --port 9999 --ServerApp.token= --no-browser"),
+            (),
+            Status.FAIL,
+        ),
+        (Listener("0.0.0.0", 9999, "jupyter-lab --ip=0.0.0.0 --port 9999"), (), Status.INFO),
+        (Listener("0.0.0.0", 2024), (), Status.INFO),
+        (Listener("0.0.0.0", 22, "sshd: /usr/sbin/sshd -D [listener]"), (), Status.INFO),
+        (Listener("::", 29500, "python -m torch.distributed.run --nproc_per_node 2 train.py"), (), Status.INFO),
     ],
 )
 def test_only_what_is_declared_may_listen(listener: Listener, declared: tuple[int, ...], status: Status) -> None:
@@ -57,6 +70,19 @@ def test_only_what_is_declared_may_listen(listener: Listener, declared: tuple[in
     if status is Status.FAIL:
         assert str(listener.port) in check.value and f"DECLARED_PORTS={listener.port}" in check.remedy
     assert net_listeners([listener], declared, container=False).status is Status.SKIP
+
+
+def test_a_port_of_someone_else_is_told_and_changes_no_verdict() -> None:
+    """A provider's agent and the rendezvous of a training are no reason to warn a new user; an open service is."""
+    ours = Listener("0.0.0.0", 8888, "python /opt/venv/bin/jupyter-lab --ip=0.0.0.0")
+    agent, mlflow = Listener("0.0.0.0", 2024), Listener("0.0.0.0", 5000)
+    told = net_listeners([ours, agent], (), container=True)
+    assert (told.status, told.remedy) == (Status.INFO, "")
+    assert told.value == "8888 Jupyter (token); 0.0.0.0:2024 (a process that is not visible here)"
+    assert worst([Status.PASS, told.status]) is Status.PASS
+    both = net_listeners([ours, agent, mlflow], (), container=True)
+    assert (both.status, "2024" in both.value) == (Status.WARN, False)
+    assert both.reason.startswith("5000 is usually MLflow") and both.remedy.endswith("DECLARED_PORTS=5000")
 
 
 def test_ports_are_declared_by_number() -> None:

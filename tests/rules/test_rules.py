@@ -61,6 +61,8 @@ def _compare(finding: Finding, expected: dict[str, Any]) -> None:
         match name:
             case "fixes":
                 assert {fix.key: dict(fix.change) for fix in finding.fixes} == {k: v or {} for k, v in wanted.items()}
+            case "fix_order":
+                assert [fix.key for fix in finding.fixes] == wanted.split()
             case "severity" | "confidence":
                 assert getattr(finding, name) == wanted
             case _:
