@@ -260,6 +260,8 @@ def converged(
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at:
         return Skip("no_score")
+    if (scored := len(finite(curves.score))) < min_epochs:  # validated once in a while, or only after the last epoch
+        return Skip("too_few_epochs", {"have": scored, "need": min_epochs})
     planned = planned_epochs(args)
     said = bool(console and console.of("early_stop"))
     if planned is not None and not all_epochs(curves, planned) and not said and not stopped_early(curves, args):
