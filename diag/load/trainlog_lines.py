@@ -41,8 +41,17 @@ WORDS: tuple[bytes, ...] = (
     b"engine", b"weights=", b"early as no", b" all  ", b"hyperparameters", b"out of memory",
 )  # fmt: skip
 """A lower-case line with one of these may be of use to `LogParser.feed`, whatever its numbers are."""
-_NAMES = {"box": "box_loss", "obj": "obj_loss", "cls": "cls_loss", "loss": "loss", "seg": "seg_loss"}
-_NO_LOSS = {"labels", "img_size", "instances", "size", "targets", "total", "top1_acc", "top5_acc"}
+_NAMES = {
+    "box": "box_loss", "obj": "obj_loss", "cls": "cls_loss", "loss": "loss", "seg": "seg_loss", "train_loss": "loss",
+}  # fmt: skip
+_NO_LOSS = {"labels", "img_size", "instances", "size", "targets", "total"}
+_INLINE = {
+    "val_loss": "val/loss",
+    "test_loss": "val/loss",
+    "top1_acc": "metrics/accuracy_top1",
+    "top5_acc": "metrics/accuracy_top5",
+}
+"""The classifier of YOLOv5 prints its validation in the row of the epoch; the loss is named after the split's folder."""
 _BOX = ("metrics/precision(B)", "metrics/recall(B)", "metrics/mAP50(B)", "metrics/mAP50-95(B)")
 _METRICS = {
     2: ("metrics/accuracy_top1", "metrics/accuracy_top5"),
@@ -165,7 +174,7 @@ class LogParser:
                 "size",
             )
         values = dict(zip(names, [*cells, *map(float, tail)], strict=False))
-        losses = {n: v for n, v in values.items() if n not in _NO_LOSS}
+        losses = {n: v for n, v in values.items() if n not in _NO_LOSS and n not in _INLINE}
         if not losses:
             return
         count = values.get("instances", values.get("labels", values.get("targets")))
@@ -179,6 +188,7 @@ class LogParser:
             line=number,
             gpu_mem_g=float(found[3]) / (1024 if found[4].upper() == "M" else 1),
             losses=losses,
+            metrics={_INLINE[n]: v for n, v in values.items() if n in _INLINE},
             instances=_whole(count),
             size=_whole(size),
             done=drawn.done if drawn else None,
