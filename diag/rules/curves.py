@@ -57,6 +57,8 @@ def undertrained(
     all_found: float = 0.97,
     end_gain: float = 0.025,
     end_val: float = 0.02,
+    few_epochs: int = 10,
+    few_gain: float = 0.06,
 ) -> Verdict:
     """Still improving when it ended.
 
@@ -66,7 +68,8 @@ def undertrained(
     called too short 6 to 54 %; runs of at most short_epochs are medium from short_gain on.
     best_after: the best epoch, or the best of the smoothed scores (one lucky epoch is no peak), lies in the last
     tenth. noise_factor: the gain exceeds two standard errors. long_gain: a fifth of a run of at most short_epochs is a
-    handful of epochs; so much more than in its third fifth is a rise, too. val_slack: a validation loss that rises by
+    handful of epochs; so much more than in its third fifth is a rise, too (few_gain in at most few_epochs, where a fifth
+    is two). val_slack: a validation loss that rises by
     less leaves a gain of medium_gain standing (objectness and RT-DETR's class loss drift up while scores rise). Of
     fewer than min_epochs epochs each has to be better than the one before; one or two that were all that was asked for
     lie within the warm-up of three, whatever they show. end_gain: a run of at most short_epochs that is best in its
@@ -98,7 +101,7 @@ def undertrained(
     gain = max(curves.gain, head)
     best_at = max(curves.best_at, curves.smooth_best_at)
     late = best_at >= min(best_after * curves.rows, curves.rows - 1) or head > 0
-    rose = short and curves.gain > 0 and curves.long_gain >= long_gain
+    rose = short and curves.gain > 0 and curves.long_gain >= (long_gain if curves.rows > few_epochs else few_gain)
     few = curves.rows < min_epochs
     told = any(v > 0 for v in curves.val_sum[-fifth:])  # a log has no validation losses, YOLOv9 writes zeros
     ends = short and gain >= max(end_gain, noise) and (curves.val_gain >= end_val or not told)
@@ -308,13 +311,15 @@ def not_learning(
     begun: int = 10,
     max_score: float = 0.02,
     max_fall: float = 0.10,
+    max_fall_alone: float = 0.25,
     max_accuracy: float = 0.5,
     max_accuracy_range: float = 0.02,
 ) -> Verdict:
     """The score stays about 0 and the losses do not fall.
 
     Zero mAP alone is common early (warm-up, from scratch, RT-DETR stays below 0.004 for 29 epochs), so
-    the training loss has to be flat as well: less than max_fall lower than at the start. max_score: one
+    the training loss has to be flat as well: less than max_fall lower than at the start, or max_fall_alone where the
+    validation loss did not follow it at all. max_score: one
     of 96 public runs that learned nothing still reached 0.012. min_steps: optimizer steps, where they are known; from
     scratch the demo set shows its first objects after 75 to 150 (own recordings).
     begun: a run that was left in its first few epochs, with the rate still rising, says nothing of learning.
@@ -334,7 +339,8 @@ def not_learning(
         stuck = max(numbers) - min(numbers) < max_accuracy_range and max(numbers) < max_accuracy
     else:
         stuck = max(numbers) < max_score
-    if not stuck or curves.train_fall >= max_fall:
+    followed = _val_fell(curves)
+    if not stuck or curves.train_fall >= (max_fall if followed else max_fall_alone):
         return None
     lr = max((v for v in curves.lr if math.isfinite(v)), default=None)
     return Hit(
@@ -354,3 +360,11 @@ def not_learning(
 def _warms_up(curves: Curves) -> bool:
     """The rate is highest in the last row and has risen: it has not come out of warm-up."""
     return bool(curves.lr) and curves.lr[-1] == max(curves.lr) > 1.5 * curves.lr[0]
+
+
+def _val_fell(curves: Curves, *, least: float = 0.02) -> bool:
+    """The validation loss ended lower than it began, or is not known."""
+    losses = [v for v in curves.val_sum if math.isfinite(v) and v > 0]
+    if len(losses) < 2 * curves.window:
+        return True
+    return median(losses[-curves.window :]) < (1 - least) * median(losses[: curves.window])

@@ -3,10 +3,12 @@
 
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diag.engine import evaluate
+from diag.load.bars import bar
 from diag.load.console import parse_log
 from diag.load.foreign import assemble
 from diag.load.kinds import _WORDS, KINDS
@@ -39,6 +41,23 @@ def test_a_redrawn_bar_is_one_epoch() -> None:
 def test_the_newer_bars_are_read() -> None:
     (epoch,) = parse_log(RICH)[1].epochs
     assert (epoch.train_s, epoch.val_s, epoch.val_images, epoch.gpu_mem_g) == (200.0, 13.3, 548, 13.9)
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        ("240/240 125.8Mit/s 0.0s", (240, 0.0, 1 / 125.8e6)),
+        ("2700/2700 6.6Kit/s 0.4s", (2700, 0.4, 1 / 6600)),
+        ("9/9 1.5s/it 13.3s", (9, 13.3, 1.5)),
+        ("203/203 1.0it/s 3:20", (203, 200.0, 1.0)),
+        ("5/5 12.0MB/s", (5, None, None)),
+        ("9/9", (9, None, None)),
+    ],
+)
+def test_rates_with_a_prefix_are_no_seconds(tail: str, expected: tuple[int, float | None, float | None]) -> None:
+    drawn = bar(f"val: Scanning /d/val.cache... 240 images, 22 backgrounds, 0 corrupt: 100% ━━━━━━━━━━━━ {tail}")
+    assert drawn is not None
+    assert (drawn.done, drawn.seconds, drawn.step_s) == expected
 
 
 def test_masks_have_four_more_columns_and_classification_two() -> None:
