@@ -335,6 +335,8 @@ class LogParser:
         scans = [s for s in self.scans.values() if first < s.line < last]
         if not any(s.split in {"", "train"} for s in scans):
             scans = list(self.scans.values())
+        folders = {s.path.removesuffix(".cache") for s in scans}  # what another one read of the same folder counts, too
+        scans = [s for s in self.scans.values() if s.path.removesuffix(".cache") in folders]
         optimizer = [o for o in self.optimizers if first < o[0] < last] or self.optimizers
         failed = kinds & {"gpu_oom", "error", "killed", "ram_oom", "shm_small", "disk_full", "traceback"}
         ended = ended or ("error" if failed else "interrupted" if "interrupted" in kinds else "cut" if rows else "")

@@ -157,6 +157,12 @@ def test_scans_and_optimizer_are_those_of_the_training_that_is_judged(longer_fir
     assert (log.optimizer, log.optimizer_lr) == ("AdamW", 0.0007)
 
 
+def test_an_earlier_scan_of_the_same_folder_counts() -> None:
+    first = [*_begun("a.yaml", "SGD(lr=0.01)", "/data/a/labels"), *rows(5, 49)]
+    text = "\n".join([*first, *_begun("a.yaml", "SGD(lr=0.01)", "/data/a/labels.cache"), *rows(9, 49)])
+    assert [s.path for s in parse_log(text)[1].scans] == ["/data/a/labels", "/data/a/labels.cache"]
+
+
 def test_without_printed_arguments_all_scans_are_kept() -> None:
     folders = ["/data/a/labels", "/data/b/labels"]
     text = "\n".join(line for f in folders for line in [*_begun("a.yaml", "SGD(lr=0.01)", f)[2:], *rows(5, 49)])
