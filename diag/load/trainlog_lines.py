@@ -18,7 +18,9 @@ _NUM = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf)"
 _EPOCH = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])\s+((?:{_NUM}\s+)+?)(\d+)\s*:", re.I)
 _EPOCH_BARE = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])((?:\s+{_NUM})+)\s*:?", re.I)
 _ALL = re.compile(rf"(?:^|\s)all((?:\s+{_NUM})+)\s*$", re.I)
-_CLASS_ROW = re.compile(rf"^\s*(\S(?:.{{0,60}}?\S)?)\s+(\d{{1,7}})\s+(\d{{1,8}})((?:\s+{_NUM}){{4,8}})\s*$", re.I)
+_CLASS_ROW = re.compile(
+    rf"^\s*(\S(?:.{{0,60}}?\S)?)\s+(\d{{1,7}})\s+(\d{{1,8}})(?:(?:\s+{_NUM}){{4}}){{1,2}}\s*$", re.I
+)
 _HEAD = re.compile(r"^\W*Epoch\s+gpu_mem\b(.*)", re.I)
 _ARGS = re.compile(r"(?:engine[\\/]trainer|train|hyperparameters): (?=[\w-]+=)(.*)")
 _CACHE = re.compile(r"Caching images \((\d+(?:\.\d+)?) ?GB ?(\w*)\)", re.I)
@@ -51,7 +53,7 @@ _INLINE = {
     "top1_acc": "metrics/accuracy_top1",
     "top5_acc": "metrics/accuracy_top5",
 }
-"""The classifier of YOLOv5 prints its validation in the row of the epoch; the loss is named after the split's folder."""
+"""YOLOv5's classifier prints its validation in the row of the epoch; the loss is named after the split's folder."""
 _BOX = ("metrics/precision(B)", "metrics/recall(B)", "metrics/mAP50(B)", "metrics/mAP50-95(B)")
 _METRICS = {
     2: ("metrics/accuracy_top1", "metrics/accuracy_top5"),

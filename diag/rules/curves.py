@@ -58,7 +58,7 @@ def undertrained(
     end_gain: float = 0.025,
     end_val: float = 0.02,
     few_epochs: int = 10,
-    few_gain: float = 0.06,
+    few_gain: float = 0.05,
 ) -> Verdict:
     """Still improving when it ended.
 
@@ -68,13 +68,12 @@ def undertrained(
     called too short 6 to 54 %; runs of at most short_epochs are medium from short_gain on.
     best_after: the best epoch, or the best of the smoothed scores (one lucky epoch is no peak), lies in the last
     tenth. noise_factor: the gain exceeds two standard errors. long_gain: a fifth of a run of at most short_epochs is a
-    handful of epochs; so much more than in its third fifth is a rise, too (few_gain in at most few_epochs, where a fifth
-    is two). val_slack: a validation loss that rises by
-    less leaves a gain of medium_gain standing (objectness and RT-DETR's class loss drift up while scores rise). Of
-    fewer than min_epochs epochs each has to be better than the one before; one or two that were all that was asked for
-    lie within the warm-up of three, whatever they show. end_gain: a run of at most short_epochs that is best in its
-    last rows, while its validation loss (where there is one) still falls by end_val, is low from this gain on: the rate
-    ran out before the curves did.
+    handful of epochs; so much more than in its third fifth is a rise, too (few_gain in at most few_epochs, where a
+    fifth is two). val_slack: a validation loss that rises by less leaves a gain of medium_gain standing (objectness and
+    RT-DETR's class loss drift up while scores rise). Of fewer than min_epochs epochs each has to be better than the one
+    before; one or two that were all that was asked for lie within the warm-up of three, whatever they show. end_gain: a
+    run of at most short_epochs that is best in its last rows, while its validation loss (where there is one) still
+    falls by end_val, is low from this gain on: the rate ran out before the curves did.
     all_found: from this mAP50 of every head on only the fit of the outlines still improves, which is info (own
     recordings of healthy short runs; mAP50 above 0.9 counts as excellent); so is an accuracy with half of that error.
     """
@@ -110,12 +109,13 @@ def undertrained(
     if curves.val_gain < (-val_slack if gain >= medium_gain else 0):
         return None
     strong = gain >= medium_gain or (short and gain >= short_gain)
+    begun = "start" if barely else "few" if few else None
     fixes = [Fix("more_epochs", {"epochs": 100 if barely else planned * 3 if strong else planned * 2})]
     if from_scratch(args):
         fixes.append(Fix("pretrained", pretrained(args)))
     return Hit(
         values={
-            "case": "start" if barely else "few" if few else "score" if not told else "val" if curves.val_gain < 0 else None,
+            "case": begun or ("score" if not told else "val" if curves.val_gain < 0 else None),
             "gain": gain,
             "best": curves.best,
             "epoch": curves.epoch(curves.best_at),
@@ -186,6 +186,7 @@ def overfit(
     before: float = 0.85,
     train_fall: float = 0.10,
     noise_factor: float = 1.5,
+    learned: float = 0.04,
 ) -> Verdict:
     """Validation loss rises and the score falls from its best while the training loss still falls.
 
@@ -196,8 +197,8 @@ def overfit(
     Medium from medium_val_rise with medium_drop, or from large_drop on; below that low. alive: of the best score
     must be left; overfitting loses a part of it, a network that broke down (num.collapse) all. The drop is that of the
     median of the last rows where that is less: one bad epoch at the end is no trend. A score that fell below half of
-    its best and regained half of that fall has crashed and recovers, which overfitting does not.
-    Reported in yolov5#3851.
+    its best and regained half of that fall has crashed and recovers, which overfitting does not. learned: a score
+    that never rose above it is no success to lose. Reported in yolov5#3851.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -206,7 +207,7 @@ def overfit(
     rise, fell, last = _last_ones(curves)
     if math.isnan(rise):
         return Skip("no_losses")
-    if curves.last < alive * curves.smooth_best:
+    if curves.last < alive * curves.smooth_best or curves.smooth_best < learned:
         return None
     if not curves.smooth_best > 0 or not finite(curves.score[-curves.window :]) or recovers(curves):
         return None

@@ -2,6 +2,7 @@
 
 import math
 import re
+from statistics import median
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
@@ -249,12 +250,12 @@ def converged(
     max_drop: nine of ten healthy public runs end within 3.4 % of their best. max_gain, short_epochs,
     short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
     score is common (up to 8 % in the healthy runs), and of no matter where the score is best at its end. A rate that
-    rose for half of the run or longer has hardly come out of warm-up: nothing has converged. min_score: a low score is not called
-    healthy. max_noise: a score that swings as train.oscillation calls medium ends near its best by chance only.
-    min_head: mAP50 of masks or keypoints against that of the boxes; below it that head has learned nothing. rising: a
-    last fifth that still brought so much (train.undertrained from there on) is said with it: one story. Not said
-    where train.es_premature says (with its defaults) that the end came too early. max_dip: of the
-    first score was lost and never quite regained: such a run has only damaged the weights it began with.
+    rose for half of the run or longer has hardly come out of warm-up: nothing has converged. min_score: a low score is
+    not called healthy. max_noise: a score that swings as train.oscillation calls medium ends near its best by chance
+    only. min_head: mAP50 of masks or keypoints against that of the boxes; below it that head has learned nothing.
+    rising: a last fifth that still brought so much (train.undertrained from there on) is said with it: one story. Not
+    said where train.es_premature says (with its defaults) that the end came too early. max_dip: of the first score was
+    lost and never quite regained: such a run has only damaged the weights it began with.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -299,7 +300,7 @@ def converged(
 
 @rule("train.saturated", Severity.INFO, explained_by=("data.train_val_leak", "data.val_equals_train"))
 def saturated(
-    curves: Curves, *, min_score: float = 0.95, min_accuracy: float = 0.995, all_found: float = 0.985,
+    curves: Curves, *, min_score: float = 0.95, min_accuracy: float = 0.995, all_found: float = 0.98,
     from_start: float = 0.9, kept: float = 0.96,
 ) -> Verdict:  # fmt: skip
     """The score is at its ceiling: more training can't show anything, a harder validation set could.
@@ -318,7 +319,7 @@ def saturated(
         not accuracy
         and len(found) >= 2 * curves.window
         and found[len(found) // 10] >= all_found
-        and min(begun, default=0.0) >= max(from_start, kept * curves.last)
+        and median(begun or [0.0]) >= max(from_start, kept * curves.last)
     )
     if not curves.last >= (min_accuracy if accuracy else min_score) and not throughout:
         return None

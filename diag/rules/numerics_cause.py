@@ -247,11 +247,11 @@ def lr_too_high(
     lrs = finite(curves.lr)
     top = max(lrs, default=math.nan)
     optimizer = str(args.get("optimizer", "auto")) if args else "auto"
-    auto = args is not None and optimizer.lower() == "auto"
+    named = optimizer.lower() != "auto"
     optimizer = log.optimizer if log and log.optimizer else optimizer
     if not lrs and log is not None and log.optimizer_lr is not None:
         top = log.optimizer_lr
-    elif optimizer.lower() != "auto" and not auto and not lrs and args is not None and isinstance(args.get("lr0"), float):
+    elif named and not lrs and args is not None and isinstance(args.get("lr0"), float):
         top = args.get("lr0")
     if math.isnan(top):
         return Skip("no_lr")

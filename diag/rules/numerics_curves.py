@@ -111,8 +111,8 @@ def diverged(
 
     growth: the last losses over the smoothed minimum; drop: of the best score is lost at the end. A rising
     validation loss alone is overfitting. Of 92 public runs none ended with a training loss of more than 1.22 times
-    its minimum. swings: of the usual change from one epoch to the next; with a batch or two in an epoch the losses are as
-    loud as that, and a smoothed minimum lies far below any end. Reported in yolov5#3870.
+    its minimum. swings: of the usual change from one epoch to the next; with a batch or two in an epoch the losses are
+    as loud as that, and a smoothed minimum lies far below any end. Reported in yolov5#3870.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})

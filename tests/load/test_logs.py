@@ -69,6 +69,19 @@ def test_masks_have_four_more_columns_and_classification_two() -> None:
     assert dict(cls.epochs[0].metrics) == {"metrics/accuracy_top1": 0.91, "metrics/accuracy_top5": 0.99}
 
 
+def test_a_class_with_a_precision_of_1_keeps_its_counts() -> None:
+    table = (
+        "                   all        410        819       0.94      0.868      0.959      0.809      0.941      0.867      0.959      0.784\n"
+        "                     0          3          3          1      0.658      0.913       0.83          1      0.655      0.913       0.78\n"
+        "                zone 1        355        747        1          0.96      0.982      0.851      0.901      0.961      0.982      0.821\n"
+    )
+    log = parse_log(" 1/3 4.8G 1 2 3 4 12 640: \n" + table)[1]
+    assert dict(log.class_instances) == {"0": 3, "zone 1": 747}
+    boxes = "\n".join(line[:88] for line in table.splitlines())
+    log = parse_log(" 1/3 4.8G 1 2 3 12 640: \n" + boxes)[1]
+    assert dict(log.class_instances) == {"0": 3, "zone 1": 747}
+
+
 def test_a_new_training_in_the_same_file_is_another_run() -> None:
     log = parse_log("Starting training for 3 epochs...\n" + TQDM + "Starting training for 6 epochs...\n" + RICH * 1)[1]
     assert log.runs == 2
