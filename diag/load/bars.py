@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 
 _TQDM = re.compile(r"(\d+)/(\d+) \[([\d:]+)<[^,\]]*(?:, *(?:(\d+(?:\.\d+)?)(it/s|s/it)|\?)[^\]]*)?")
-_RICH = re.compile(r"\s(\d+)/(\d+)\s+(?:(\d+(?:\.\d+)?)(K?it/s|s/it)\s+)?(\d[\d:.]*)(s|m|h)?")
+_RICH = re.compile(r"\s(\d+)/(\d+)\s+(?:(\d+(?:\.\d+)?)([KMGT]?it/s|s/it)\s+)?(\d[\d:.]*)(s|m|h)?(?![\w.:/])")
+_TIMES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PLAIN = re.compile(r"%\W[^\d]{0,60}(\d+)/(\d+)\b")
 
 
@@ -28,7 +29,7 @@ def bar(text: str) -> Bar | None:
     if "━" in text or "─" in text or "╸" in text:
         for found in _RICH.finditer(text):
             rate = float(found[3]) if found[3] else 0.0
-            factor = 1000 if (found[4] or "").startswith("K") else 1
+            factor = _TIMES.get((found[4] or "")[:1], 1.0)
             step = (rate if found[4] == "s/it" else 1 / (rate * factor)) if rate else None
             return Bar(int(found[1]), int(found[2]), clock(found[5]), step)
     found_plain = _PLAIN.search(text)

@@ -18,7 +18,9 @@ _NUM = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf)"
 _EPOCH = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])\s+((?:{_NUM}\s+)+?)(\d+)\s*:", re.I)
 _EPOCH_BARE = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])((?:\s+{_NUM})+)\s*:?", re.I)
 _ALL = re.compile(rf"(?:^|\s)all((?:\s+{_NUM})+)\s*$", re.I)
-_CLASS_ROW = re.compile(rf"^\s*(\S(?:.{{0,60}}?\S)?)\s+(\d{{1,7}})\s+(\d{{1,8}})((?:\s+{_NUM}){{4,8}})\s*$", re.I)
+_CLASS_ROW = re.compile(
+    rf"^\s*(\S(?:.{{0,60}}?\S)?)\s+(\d{{1,7}})\s+(\d{{1,8}})(?:(?:\s+{_NUM}){{4}}){{1,2}}\s*$", re.I
+)
 _HEAD = re.compile(r"^\W*Epoch\s+gpu_mem\b(.*)", re.I)
 _ARGS = re.compile(r"(?:engine[\\/]trainer|train|hyperparameters): (?=[\w-]+=)(.*)")
 _CACHE = re.compile(r"Caching images \((\d+(?:\.\d+)?) ?GB ?(\w*)\)", re.I)
@@ -41,8 +43,17 @@ WORDS: tuple[bytes, ...] = (
     b"engine", b"weights=", b"early as no", b" all  ", b"hyperparameters", b"out of memory",
 )  # fmt: skip
 """A lower-case line with one of these may be of use to `LogParser.feed`, whatever its numbers are."""
-_NAMES = {"box": "box_loss", "obj": "obj_loss", "cls": "cls_loss", "loss": "loss", "seg": "seg_loss"}
-_NO_LOSS = {"labels", "img_size", "instances", "size", "targets", "total", "top1_acc", "top5_acc"}
+_NAMES = {
+    "box": "box_loss", "obj": "obj_loss", "cls": "cls_loss", "loss": "loss", "seg": "seg_loss", "train_loss": "loss",
+}  # fmt: skip
+_NO_LOSS = {"labels", "img_size", "instances", "size", "targets", "total"}
+_INLINE = {
+    "val_loss": "val/loss",
+    "test_loss": "val/loss",
+    "top1_acc": "metrics/accuracy_top1",
+    "top5_acc": "metrics/accuracy_top5",
+}
+"""YOLOv5's classifier prints its validation in the row of the epoch; the loss is named after the split's folder."""
 _BOX = ("metrics/precision(B)", "metrics/recall(B)", "metrics/mAP50(B)", "metrics/mAP50-95(B)")
 _METRICS = {
     2: ("metrics/accuracy_top1", "metrics/accuracy_top5"),
@@ -61,9 +72,11 @@ class LogParser:
         self.file = file
         self.runs: list[list[LogEpoch]] = [[]]
         self.parts: list[LogEpoch] = []
-        self.scans: dict[tuple[str, str], Scan] = {}
+        self.scans: dict[tuple[str, str, int], Scan] = {}
+        """By split, path and training: the same folder is scanned again by the next one."""
         self.caches: dict[str, ImageCache] = {}
         self.transferred: dict[tuple[int, int], int] = {}
+        self.optimizers: list[tuple[int, str, float | None]] = []
         self.facts: dict[str, Any] = {}
         self.args: dict[str, Any] = {}
         self.args_lines: dict[str, int] = {}
@@ -163,7 +176,7 @@ class LogParser:
                 "size",
             )
         values = dict(zip(names, [*cells, *map(float, tail)], strict=False))
-        losses = {n: v for n, v in values.items() if n not in _NO_LOSS}
+        losses = {n: v for n, v in values.items() if n not in _NO_LOSS and n not in _INLINE}
         if not losses:
             return
         count = values.get("instances", values.get("labels", values.get("targets")))
@@ -177,6 +190,7 @@ class LogParser:
             line=number,
             gpu_mem_g=float(found[3]) / (1024 if found[4].upper() == "M" else 1),
             losses=losses,
+            metrics={_INLINE[n]: v for n, v in values.items() if n in _INLINE},
             instances=_whole(count),
             size=_whole(size),
             done=drawn.done if drawn else None,
@@ -243,7 +257,7 @@ class LogParser:
         if "Scanning" in line:
             found_scan = scan(number, line, self.file)
             if found_scan and len(self.scans) < 1000:
-                self.scans[found_scan.split, found_scan.path] = found_scan
+                self.scans[found_scan.split, found_scan.path, len(self.runs)] = found_scan
         elif found := _CACHE.search(line):
             drawn = bar(line)
             split = line.partition(":")[0] if line[:8].partition(":")[1] else str(len(self.caches))
@@ -255,7 +269,7 @@ class LogParser:
         elif found := _TRANSFER.search(line):
             self.transferred.setdefault((int(found[1]), int(found[2])), number)
         elif found := _OPT.search(line):
-            self.facts |= {"optimizer": found[1], "optimizer_lr": _float(found[2])}
+            self.optimizers.append((number, found[1], _float(found[2])))
         else:
             self._course(number, line)
 
@@ -295,6 +309,17 @@ class LogParser:
         elif facts:
             self.run_facts[-1] = facts
 
+    def _span(self, judged: int) -> tuple[int, float]:
+        """The lines between this training's arguments and those of the next; all lines where it has none or no rows.
+
+        What another cell or attempt scanned, and the optimizer it built, is not this training's.
+        """
+        if not self.runs[judged] or not self.run_lines[judged]:
+            return -1, math.inf
+        own = self.run_lines[judged]
+        later = [lines for lines in self.run_lines[judged + 1 :] if lines and lines is not own]
+        return max(own.values()), min((min(lines.values()) for lines in later), default=math.inf)
+
     def finish(self, lines: int, kinds: set[str]) -> TrainLog:
         """All that was seen. `kinds` are the kinds of known lines, for how the log ended."""
         self._close()
@@ -308,13 +333,22 @@ class LogParser:
         ended = self.run_ends[judged] or ("completed" if complete else "")
         if not ended and not any(self.run_ends):
             ended = "early_stop" if "early_stop" in kinds else "completed" if "completed" in kinds else ""
+        first, last = self._span(judged)
+        scans = [s for s in self.scans.values() if first < s.line < last]
+        if not any(s.split in {"", "train"} for s in scans):
+            scans = list(self.scans.values())
+        folders = {s.path.removesuffix(".cache") for s in scans}  # what another one read of the same folder counts, too
+        scans = [s for s in self.scans.values() if s.path.removesuffix(".cache") in folders]
+        optimizer = [o for o in self.optimizers if first < o[0] < last] or self.optimizers
         failed = kinds & {"gpu_oom", "error", "killed", "ram_oom", "shm_small", "disk_full", "traceback"}
         ended = ended or ("error" if failed else "interrupted" if "interrupted" in kinds else "cut" if rows else "")
         return TrainLog(
             file=self.file,
             epochs=next((made for run in runs if (made := joined(rows, run))), tuple(rows)),
             parts=tuple(self.parts),
-            scans=tuple(self.scans.values()),
+            scans=tuple({(s.split, s.path): s for s in scans}.values()),
+            optimizer=optimizer[-1][1] if optimizer else "",
+            optimizer_lr=optimizer[-1][2] if optimizer else None,
             caches=tuple(self.caches.values()),
             transferred=tuple(self.transferred),
             transferred_lines=tuple(self.transferred.values()),

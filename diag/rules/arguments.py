@@ -13,10 +13,11 @@ GAINS = {"box": 7.5, "cls": 0.5, "dfl": 1.5}
 
 
 @rule("train.loss_gain_imbalance", Severity.MEDIUM)
-def gains(args: TrainArgs, *, factor: float = 4.0) -> Verdict:
+def gains(args: TrainArgs, curves: Curves | None, *, factor: float = 4.0, low_score: float = 0.3) -> Verdict:
     """The gains of box, cls and dfl are far from their defaults, so one loss drowns the others
 
     (ultralytics#21765, #20903). factor: from the default, either way. Tuned recipes stay within about two.
+    low_score: a run that ends there or above, and near its best, shows that no loss drowned the others: low.
     """
     if "dfl" not in args.raw and "obj" in args.raw:
         return Skip("other_gains")
@@ -29,8 +30,18 @@ def gains(args: TrainArgs, *, factor: float = 4.0) -> Verdict:
     name = max(far, key=lambda n: max(far[n], 1 / far[n]) if far[n] > 0 else float("inf"))
     said = ", ".join(f"{n}={given[n]:g} ({GAINS[n]:g})" for n in sorted(far))
     changes: dict[str, Value] = {n: GAINS[n] for n in sorted(far)}
+    fine = curves is not None and curves.last >= max(low_score, 0.9 * curves.best)
     return Hit(
-        values={"gains": said, "name": name}, fixes=(Fix("defaults", changes),), evidence=argued(args, *sorted(far))
+        values={
+            "case": "fine" if fine else None,
+            "gains": said,
+            "name": name,
+            "last": curves.last if curves and fine else None,
+            "metric": curves.metric_name if curves and fine else None,
+        },
+        fixes=(Fix("defaults", changes),),
+        evidence=argued(args, *sorted(far)),
+        severity=Severity.LOW if fine else None,
     )
 
 

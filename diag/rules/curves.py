@@ -55,6 +55,10 @@ def undertrained(
     long_gain: float = 0.10,
     val_slack: float = 0.02,
     all_found: float = 0.97,
+    end_gain: float = 0.025,
+    end_val: float = 0.02,
+    few_epochs: int = 10,
+    few_gain: float = 0.05,
 ) -> Verdict:
     """Still improving when it ended.
 
@@ -64,13 +68,17 @@ def undertrained(
     called too short 6 to 54 %; runs of at most short_epochs are medium from short_gain on.
     best_after: the best epoch, or the best of the smoothed scores (one lucky epoch is no peak), lies in the last
     tenth. noise_factor: the gain exceeds two standard errors. long_gain: a fifth of a run of at most short_epochs is a
-    handful of epochs; so much more than in its third fifth is a rise, too. val_slack: a validation loss that rises by
-    less leaves a gain of medium_gain standing (objectness and RT-DETR's class loss drift up while scores rise). Of
-    fewer than min_epochs epochs each has to be better than the one before.
+    handful of epochs; so much more than in its third fifth is a rise, too (few_gain in at most few_epochs, where a
+    fifth is two). val_slack: a validation loss that rises by less leaves a gain of medium_gain standing (objectness and
+    RT-DETR's class loss drift up while scores rise). Of fewer than min_epochs epochs each has to be better than the one
+    before; one or two that were all that was asked for lie within the warm-up of three, whatever they show. end_gain: a
+    run of at most short_epochs that is best in its last rows, while its validation loss (where there is one) still
+    falls by end_val, is low from this gain on: the rate ran out before the curves did.
     all_found: from this mAP50 of every head on only the fit of the outlines still improves, which is info (own
     recordings of healthy short runs; mAP50 above 0.9 counts as excellent); so is an accuracy with half of that error.
     """
-    if curves.rows < min_epochs and not rises_throughout(curves):
+    barely = _barely_begun(curves, args)
+    if curves.rows < min_epochs and not rises_throughout(curves) and not barely:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at:
         return Skip("no_score")
@@ -92,20 +100,22 @@ def undertrained(
     gain = max(curves.gain, head)
     best_at = max(curves.best_at, curves.smooth_best_at)
     late = best_at >= min(best_after * curves.rows, curves.rows - 1) or head > 0
-    rose = short and curves.gain > 0 and curves.long_gain >= long_gain
+    rose = short and curves.gain > 0 and curves.long_gain >= (long_gain if curves.rows > few_epochs else few_gain)
     few = curves.rows < min_epochs
-    if not late or not (gain >= max(min_gain, noise) or rose or few):
+    told = any(v > 0 for v in curves.val_sum[-fifth:])  # a log has no validation losses, YOLOv9 writes zeros
+    ends = short and gain >= max(end_gain, noise) and (curves.val_gain >= end_val or not told)
+    if not late or not (gain >= max(min_gain, noise) or rose or few or ends):
         return None
     if curves.val_gain < (-val_slack if gain >= medium_gain else 0):
         return None
     strong = gain >= medium_gain or (short and gain >= short_gain)
-    told = any(v > 0 for v in curves.val_sum[-fifth:])  # a log has no validation losses, YOLOv9 writes zeros
-    fixes = [Fix("more_epochs", {"epochs": planned * 3 if strong else planned * 2})]
+    begun = "start" if barely else "few" if few else None
+    fixes = [Fix("more_epochs", {"epochs": 100 if barely else planned * 3 if strong else planned * 2})]
     if from_scratch(args):
         fixes.append(Fix("pretrained", pretrained(args)))
     return Hit(
         values={
-            "case": "few" if few else "score" if not told else "val" if curves.val_gain < 0 else None,
+            "case": begun or ("score" if not told else "val" if curves.val_gain < 0 else None),
             "gain": gain,
             "best": curves.best,
             "epoch": curves.epoch(curves.best_at),
@@ -116,8 +126,20 @@ def undertrained(
         fixes=tuple(fixes),
         evidence=(Source(curves.file, curves.line(curves.best_at)),),
         confidence=Confidence.HIGH if gain >= 2 * min_gain else Confidence.MEDIUM,
-        severity=Severity.INFO if _all_found(curves, all_found) else Severity.MEDIUM if strong else Severity.LOW,
+        severity=Severity.INFO
+        if _all_found(curves, all_found)
+        else Severity.MEDIUM
+        if strong or barely
+        else Severity.LOW,
     )
+
+
+def _barely_begun(curves: Curves, args: TrainArgs | None, *, most: int = 2) -> bool:
+    """One or two epochs were asked for and made, with losses of boxes: all of it lies within the warm-up."""
+    boxes = curves.train.get("box_loss", ())
+    alive = any(v > 0 for v in boxes) if boxes else any(v > 0 for v in curves.train_sum)
+    asked = args.get("epochs") if args else None
+    return curves.rows <= most and asked == curves.rows and curves.epochs[0] <= 1 and alive
 
 
 def _all_found(curves: Curves, score: float) -> bool:
@@ -174,6 +196,7 @@ def overfit(
     train_fall: float = 0.10,
     noise_factor: float = 1.5,
     few_objects: float = 3.0,
+    learned: float = 0.04,
 ) -> Verdict:
     """Validation loss rises and the score falls from its best while the training loss still falls.
 
@@ -188,7 +211,8 @@ def overfit(
     that swings is high by chance, as with a small validation split: the rise or the drop has to lie beyond it
     (`beyond_chance`; of made-up plateaus of 50 to 300 epochs with a noise of 10 % the rule took 43 to 55 % for
     overfitting before, 2 to 15 % now, and no label of the public runs was lost). few_objects: a drop that so few
-    validation objects account for is low. Reported in yolov5#3851.
+    validation objects account for is low. learned: a score that never rose above it is no success to lose. Reported in
+    yolov5#3851.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -197,7 +221,7 @@ def overfit(
     rise, fell, last = _last_ones(curves)
     if math.isnan(rise):
         return Skip("no_losses")
-    if curves.last < alive * curves.smooth_best:
+    if curves.last < alive * curves.smooth_best or curves.smooth_best < learned:
         return None
     if not curves.smooth_best > 0 or not finite(curves.score[-curves.window :]) or recovers(curves):
         return None
@@ -312,18 +336,22 @@ def not_learning(
     *,
     min_epochs: int = 5,
     min_steps: int = 200,
+    begun: int = 10,
     max_score: float = 0.02,
     max_fall: float = 0.10,
+    max_fall_alone: float = 0.25,
     max_accuracy: float = 0.5,
     max_accuracy_range: float = 0.02,
 ) -> Verdict:
     """The score stays about 0 and the losses do not fall.
 
     Zero mAP alone is common early (warm-up, from scratch, RT-DETR stays below 0.004 for 29 epochs), so
-    the training loss has to be flat as well: less than max_fall lower than at the start. max_score: one
+    the training loss has to be flat as well: less than max_fall lower than at the start, or max_fall_alone where the
+    validation loss did not follow it at all. max_score: one
     of 96 public runs that learned nothing still reached 0.012. min_steps: optimizer steps, where they are known; from
-    scratch the demo set shows its first objects after 75 to 150 (own recordings). For
-    classification, where chance is not 0: top-1 moves by less than max_accuracy_range and is below max_accuracy.
+    scratch the demo set shows its first objects after 75 to 150 (own recordings).
+    begun: a run that was left in its first few epochs, with the rate still rising, says nothing of learning.
+    For classification, where chance is not 0: top-1 moves by less than max_accuracy_range and is below max_accuracy.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -331,12 +359,16 @@ def not_learning(
         return Skip("too_few_updates", {"have": round(done), "need": min_steps})
     if not curves.best_at:
         return Skip("no_score")
+    planned = args.get("epochs") if args else None
+    if isinstance(planned, int) and curves.rows < min(planned, begun) and _warms_up(curves):
+        return Skip("too_few_epochs", {"have": curves.rows, "need": begun})
     numbers = [v for v in curves.score if math.isfinite(v)]
     if "accuracy" in curves.metric:
         stuck = max(numbers) - min(numbers) < max_accuracy_range and max(numbers) < max_accuracy
     else:
         stuck = max(numbers) < max_score
-    if not stuck or curves.train_fall >= max_fall:
+    followed = _val_fell(curves)
+    if not stuck or curves.train_fall >= (max_fall if followed else max_fall_alone):
         return None
     lr = max((v for v in curves.lr if math.isfinite(v)), default=None)
     return Hit(
@@ -351,3 +383,16 @@ def not_learning(
         fixes=(Fix("labels"), *from_pretrained(args), Fix("more_steps", {"epochs": 100, "nbs": 16})),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
     )
+
+
+def _warms_up(curves: Curves) -> bool:
+    """The rate is highest in the last row and has risen: it has not come out of warm-up."""
+    return bool(curves.lr) and curves.lr[-1] == max(curves.lr) > 1.5 * curves.lr[0]
+
+
+def _val_fell(curves: Curves, *, least: float = 0.02) -> bool:
+    """The validation loss ended lower than it began, or is not known."""
+    losses = [v for v in curves.val_sum if math.isfinite(v) and v > 0]
+    if len(losses) < 2 * curves.window:
+        return True
+    return median(losses[-curves.window :]) < (1 - least) * median(losses[: curves.window])

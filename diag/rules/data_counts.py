@@ -138,7 +138,7 @@ def val_small_by_others(
         return Hit(values=values, fixes=(Fix("larger_split"),), evidence=(whole(table),))
     if curves is not None and "accuracy" in curves.metric:
         return _few_classified(log, curves, min_instances) or Skip("no_evidence", {"missing": "dataset"})
-    recall = next((v for n, v in curves.columns.items() if n.startswith("metrics/recall")), ()) if curves else ()
+    recall = _fresh_recall(curves) if curves else ()
     if curves is None or len(recall) < 30 or not curves.best > 0.1:
         return Skip("no_evidence", {"missing": "dataset, log, tables"})
     late = {round(v, 4) for v in recall[len(recall) // 3 :]}
@@ -152,6 +152,16 @@ def val_small_by_others(
         evidence=(Source(curves.file, curves.line(curves.rows)),),
         confidence=Confidence.MEDIUM,
     )
+
+
+def _fresh_recall(curves: Curves) -> tuple[float, ...]:
+    """Recall by validation: a run that validates every few epochs repeats the whole row in between, losses and all."""
+    recall = next((v for n, v in curves.columns.items() if n.startswith("metrics/recall")), ())
+    losses = [v for v in curves.val.values() if len(v) == len(recall) and any(v)]
+    if not losses:
+        return recall
+    told = [*losses, *(v for n, v in curves.columns.items() if n.startswith("metrics/") and len(v) == len(recall))]
+    return tuple(r for i, r in enumerate(recall) if i == 0 or any(v[i] != v[i - 1] for v in told))
 
 
 def _few_classified(

@@ -2,6 +2,7 @@
 
 import math
 import re
+from statistics import median
 
 from diag.model.curves import Curves
 from diag.model.evidence import Console
@@ -250,17 +251,19 @@ def converged(
     max_drop: nine of ten healthy public runs end within 3.4 % of their best. max_gain, short_epochs,
     short_gain: the limits from which train.undertrained is medium. max_val_rise: a rising validation loss with a steady
     score is common (up to 8 % in the healthy runs), and of no matter where the score is best at its end. A rate that
-    still rises in the last row has not come out of warm-up: nothing has converged. min_score: a low score is not called
-    healthy. max_noise: a score that swings as train.oscillation calls medium ends near its best by chance only.
-    min_head: mAP50 of masks or keypoints against that of the boxes; below it that head has learned nothing. rising: a
-    last fifth that still brought so much (train.undertrained from there on) is said with it: one story. Not said
-    where train.es_premature says (with its defaults) that the end came too early. max_dip: of the
-    first score was lost and never quite regained: such a run has only damaged the weights it began with.
+    rose for half of the run or longer has hardly come out of warm-up: nothing has converged. min_score: a low score is
+    not called healthy. max_noise: a score that swings as train.oscillation calls medium ends near its best by chance
+    only. min_head: mAP50 of masks or keypoints against that of the boxes; below it that head has learned nothing.
+    rising: a last fifth that still brought so much (train.undertrained from there on) is said with it: one story. Not
+    said where train.es_premature says (with its defaults) that the end came too early. max_dip: of the first score was
+    lost and never quite regained: such a run has only damaged the weights it began with.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at:
         return Skip("no_score")
+    if (scored := len(finite(curves.score))) < min_epochs:  # validated once in a while, or only after the last epoch
+        return Skip("too_few_epochs", {"have": scored, "need": min_epochs})
     planned = planned_epochs(args)
     said = bool(console and console.of("early_stop"))
     if planned is not None and not all_epochs(curves, planned) and not said and not stopped_early(curves, args):
@@ -274,7 +277,7 @@ def converged(
     to_the_end = curves.smooth_best_at >= 0.9 * curves.rows
     if (curves.val_rise > max_val_rise and not to_the_end) or curves.noise / curves.best >= max_noise:
         return None
-    if curves.lr and curves.lr[-1] == max(curves.lr) > 1.5 * curves.lr[0]:
+    if curves.lr and curves.lr.index(max(curves.lr)) >= curves.rows / 2 and max(curves.lr) > 1.5 * curves.lr[0]:
         return None
     scores = [v for v in curves.score if math.isfinite(v)]
     if curves.best_at <= 2 and min(scores) < (1 - max_dip) * scores[0] and curves.last < scores[0]:
@@ -297,15 +300,29 @@ def converged(
 
 
 @rule("train.saturated", Severity.INFO, explained_by=("data.train_val_leak", "data.val_equals_train"))
-def saturated(curves: Curves, *, min_score: float = 0.95, min_accuracy: float = 0.995) -> Verdict:
+def saturated(
+    curves: Curves, *, min_score: float = 0.95, min_accuracy: float = 0.995, all_found: float = 0.98,
+    from_start: float = 0.9, kept: float = 0.96,
+) -> Verdict:  # fmt: skip
     """The score is at its ceiling: more training can't show anything, a harder validation set could.
 
     min_score: label noise of boxes leaves little above 0.95 mAP50-95. min_accuracy: accuracies reach 1 more
-    easily. Of 95 public runs six ended there. Reported in ultralytics#21123.
+    easily. all_found, from_start, kept: so is a run that found everything (mAP50) in nearly every row, with a mAP50-95
+    of from_start or more that was there in the first rows already (of trained weights). Of 95 public runs six ended at
+    min_score. Reported in ultralytics#21123.
     """
     if not curves.best_at:
         return Skip("no_score")
-    if not curves.last >= (min_accuracy if "accuracy" in curves.metric else min_score):
+    accuracy = "accuracy" in curves.metric
+    found = sorted(finite(curves.score50))
+    begun = finite(curves.score[: curves.window])
+    throughout = (
+        not accuracy
+        and len(found) >= 2 * curves.window
+        and found[len(found) // 10] >= all_found
+        and median(begun or [0.0]) >= max(from_start, kept * curves.last)
+    )
+    if not curves.last >= (min_accuracy if accuracy else min_score) and not throughout:
         return None
     return Hit(
         values={"last": curves.last, "metric": curves.metric_name, "epoch": curves.epoch(curves.best_at)},

@@ -147,6 +147,8 @@ def plateau(
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
     if not curves.best_at or curves.best <= 0.02:
         return Skip("no_score")
+    if (scored := len(finite(curves.score))) < min_epochs:  # validated once in a while, or only after the last epoch
+        return Skip("too_few_epochs", {"have": scored, "need": min_epochs})
     planned = args.get("epochs") if args else max((e.planned for e in log.epochs), default=0) if log else 0
     if isinstance(planned, int) and planned > curves.rows and (open_end := open_ended(curves, log)):
         return open_end

@@ -241,13 +241,17 @@ def lr_too_high(
     growth: the later training loss over its minimum; low: the score is below this share of its best (or never
     rises above 0.05); enormous: a loss that no healthy start shows. Losses of exactly zero are no success: the outputs
     are beyond all numbers, and no box is assigned to them any more. absurd: times the limit; broken losses at such a
-    rate need no min_epochs to be judged. A rate of about zero can never be meant.
+    rate need no min_epochs to be judged. A rate of about zero can never be meant. Where no column shows the rate, the
+    one that the optimizer's line prints counts: optimizer=auto ignores lr0.
     """
     lrs = finite(curves.lr)
     top = max(lrs, default=math.nan)
     optimizer = str(args.get("optimizer", "auto")) if args else "auto"
+    named = optimizer.lower() != "auto"
     optimizer = log.optimizer if log and log.optimizer else optimizer
-    if optimizer.lower() != "auto" and not lrs and args is not None and isinstance(args.get("lr0"), float):
+    if not lrs and log is not None and log.optimizer_lr is not None:
+        top = log.optimizer_lr
+    elif named and not lrs and args is not None and isinstance(args.get("lr0"), float):
         top = args.get("lr0")
     if math.isnan(top):
         return Skip("no_lr")
@@ -265,6 +269,8 @@ def lr_too_high(
     scores = finite(curves.score)
     poor = bool(scores) and (curves.last < low * curves.best or max(scores) < 0.05)
     flat = not curves.train_fall > 0.1
+    if curves.best >= 0.05 and curves.smooth_best_at >= 0.9 * curves.rows and curves.last >= 0.9 * curves.best:
+        later = min(later, 1.0)  # best at its end: the losses rose with the augmentation (mosaic closed, another set)
     harmed = (
         dead
         or later >= growth

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from statistics import median
 
 from diag.model.curves import Curves
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Value, Verdict
@@ -108,12 +109,15 @@ def collapse(curves: Curves, *, min_best: float = 0.05, gone: float = 0.1, growt
 
 
 @rule("num.diverged", Severity.CRITICAL, explained_by=("num.lr_too_high", "num.nan_loss", "num.collapse"))
-def diverged(curves: Curves, *, min_epochs: int = 8, growth: float = 1.3, drop: float = 0.5) -> Verdict:
+def diverged(
+    curves: Curves, *, min_epochs: int = 8, growth: float = 1.3, drop: float = 0.5, swings: float = 2.0
+) -> Verdict:
     """Training losses rise and the score falls, for good.
 
     growth: the last losses over the smoothed minimum; drop: of the best score is lost at the end. A rising
     validation loss alone is overfitting. Of 92 public runs none ended with a training loss of more than 1.22 times
-    its minimum. Reported in yolov5#3870.
+    its minimum. swings: of the usual change from one epoch to the next; with a batch or two in an epoch the losses are
+    as loud as that, and a smoothed minimum lies far below any end. Reported in yolov5#3870.
     """
     if curves.rows < min_epochs:
         return Skip("too_few_epochs", {"have": curves.rows, "need": min_epochs})
@@ -123,6 +127,9 @@ def diverged(curves: Curves, *, min_epochs: int = 8, growth: float = 1.3, drop: 
     least = min(losses)
     if not curves.train_last >= growth * least > 0 or curves.drop < drop:
         return None  # losses that are no numbers at the end are num.nan_loss
+    steps = [abs(b - a) for a, b in pairwise(finite(curves.train_sum))]
+    if curves.train_last - least < swings * median(steps or [0.0]):
+        return None
     return Hit(
         values=_diverged(curves, least),
         fixes=(Fix("lower_lr"), Fix("best_pt")),

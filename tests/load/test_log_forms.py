@@ -136,6 +136,56 @@ def test_each_training_ends_in_its_own_way() -> None:
     assert (len(log.epochs), log.ended) == (9, "early_stop")
 
 
+def _begun(data: str, optimizer: str, folder: str) -> list[str]:
+    """What stands before the epochs of a training."""
+    return [
+        f"engine/trainer: task=detect, mode=train, model=yolov8n.pt, data={data}, epochs=50, optimizer=auto, lr0=0.01",
+        f"optimizer: {optimizer} with parameter groups 57 weight(decay=0.0), 64 weight(decay=0.0005), 63 bias(decay=0.0)",
+        f"train: Scanning {folder}... 90 images, 2 backgrounds, 0 corrupt: 100%|███| 92/92 [00:01<00:00, 80it/s]",
+    ]
+
+
+@pytest.mark.parametrize("longer_first", [True, False])
+def test_scans_and_optimizer_are_those_of_the_training_that_is_judged(longer_first: bool) -> None:
+    mine = [*_begun("a.yaml", "AdamW(lr=0.0007, momentum=0.9)", "/data/a/labels"), *rows(9, 49)]
+    other = [*_begun("b.yaml", "SGD(lr=0.01, momentum=0.9)", "/content/drive/b/labels"), *rows(5, 49)]
+    failed = [*_begun("c.yaml", "SGD(lr=0.02, momentum=0.9)", "/content/drive/c/labels"), "FileNotFoundError: c.yaml"]
+    parts = [failed, mine, other] if longer_first else [other, failed, mine]
+    _, log = parse_log("\n".join(line for part in parts for line in part))
+    assert len(log.epochs) == 9
+    assert [s.path for s in log.scans] == ["/data/a/labels"]
+    assert (log.optimizer, log.optimizer_lr) == ("AdamW", 0.0007)
+
+
+def test_an_earlier_scan_of_the_same_folder_counts() -> None:
+    first = [*_begun("a.yaml", "SGD(lr=0.01)", "/data/a/labels"), *rows(5, 49)]
+    text = "\n".join([*first, *_begun("a.yaml", "SGD(lr=0.01)", "/data/a/labels.cache"), *rows(9, 49)])
+    assert [s.path for s in parse_log(text)[1].scans] == ["/data/a/labels", "/data/a/labels.cache"]
+
+
+def test_without_printed_arguments_all_scans_are_kept() -> None:
+    folders = ["/data/a/labels", "/data/b/labels"]
+    text = "\n".join(line for f in folders for line in [*_begun("a.yaml", "SGD(lr=0.01)", f)[2:], *rows(5, 49)])
+    assert [s.path for s in parse_log(text)[1].scans] == folders
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_the_classifier_of_yolov5_prints_its_validation_in_the_row(split: str) -> None:
+    text = "\n".join(
+        [
+            f"     Epoch   GPU_mem  train_loss   {split:>4}_loss    top1_acc    top5_acc",
+            "       1/3     1.47G        1.05       0.974       0.828       0.975: 100% 148/148 [00:38<00:00,  3.82it/s]",
+            "       2/3     1.73G       0.895       0.766       0.911       0.994: 100% 148/148 [00:36<00:00,  4.03it/s]",
+            "       3/3     1.73G        0.82       0.704       0.934       0.996: 100% 148/148 [00:35<00:00,  4.20it/s]",
+        ]
+    )
+    made = log_epochs(parse_log(text)[1])
+    assert made is not None
+    assert [dict(r.values) for r in made.rows][1] == {
+        "train/loss": 0.895, "val/loss": 0.766, "metrics/accuracy_top1": 0.911, "metrics/accuracy_top5": 0.994
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

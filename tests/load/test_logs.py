@@ -3,10 +3,12 @@
 
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diag.engine import evaluate
+from diag.load.bars import bar
 from diag.load.console import parse_log
 from diag.load.foreign import assemble
 from diag.load.kinds import _WORDS, KINDS
@@ -41,6 +43,23 @@ def test_the_newer_bars_are_read() -> None:
     assert (epoch.train_s, epoch.val_s, epoch.val_images, epoch.gpu_mem_g) == (200.0, 13.3, 548, 13.9)
 
 
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        ("240/240 125.8Mit/s 0.0s", (240, 0.0, 1 / 125.8e6)),
+        ("2700/2700 6.6Kit/s 0.4s", (2700, 0.4, 1 / 6600)),
+        ("9/9 1.5s/it 13.3s", (9, 13.3, 1.5)),
+        ("203/203 1.0it/s 3:20", (203, 200.0, 1.0)),
+        ("5/5 12.0MB/s", (5, None, None)),
+        ("9/9", (9, None, None)),
+    ],
+)
+def test_rates_with_a_prefix_are_no_seconds(tail: str, expected: tuple[int, float | None, float | None]) -> None:
+    drawn = bar(f"val: Scanning /d/val.cache... 240 images, 22 backgrounds, 0 corrupt: 100% ━━━━━━━━━━━━ {tail}")
+    assert drawn is not None
+    assert (drawn.done, drawn.seconds, drawn.step_s) == expected
+
+
 def test_masks_have_four_more_columns_and_classification_two() -> None:
     seg = parse_log(" 1/3 4.8G 1 2 3 4 12 640: \n all 200 5210 .5 .4 .45 .26 .5 .42 .41 .22\n")[1].epochs[0]
     assert seg.metrics["metrics/mAP50-95(M)"] == 0.22
@@ -48,6 +67,19 @@ def test_masks_have_four_more_columns_and_classification_two() -> None:
         "      Epoch    GPU_mem       loss  Instances       Size\n 1/3 0.5G 1.2 16 224: \n   all 0.91 0.99\n"
     )[1]
     assert dict(cls.epochs[0].metrics) == {"metrics/accuracy_top1": 0.91, "metrics/accuracy_top5": 0.99}
+
+
+def test_a_class_with_a_precision_of_1_keeps_its_counts() -> None:
+    table = (
+        "                   all        410        819       0.94      0.868      0.959      0.809      0.941      0.867      0.959      0.784\n"
+        "                     0          3          3          1      0.658      0.913       0.83          1      0.655      0.913       0.78\n"
+        "                zone 1        355        747        1          0.96      0.982      0.851      0.901      0.961      0.982      0.821\n"
+    )
+    log = parse_log(" 1/3 4.8G 1 2 3 4 12 640: \n" + table)[1]
+    assert dict(log.class_instances) == {"0": 3, "zone 1": 747}
+    boxes = "\n".join(line[:88] for line in table.splitlines())
+    log = parse_log(" 1/3 4.8G 1 2 3 12 640: \n" + boxes)[1]
+    assert dict(log.class_instances) == {"0": 3, "zone 1": 747}
 
 
 def test_a_new_training_in_the_same_file_is_another_run() -> None:
