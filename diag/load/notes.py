@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from diag.model.foreign import Disk, Note, NotedGpu, Notes
 
@@ -22,6 +23,9 @@ _MOUNT = re.compile(r"^(\S+)(?: on)? (/\S*)(?: type)? ([a-z][\w.]{1,30})(?: |$)"
 _DF = re.compile(r"^\S+\s.*?(\d[\d.]*[KMGTP]?i?B?)\s+(\d{1,3})%\s+(/\S*|[A-Z]:\\?\S*)\s*$")
 _DF_TYPE = re.compile(r"^\S+\s+([a-z][\w.]{1,30})\s+\d[\d.,]*[KMGTPE]?\s.*\d%\s+(/\S*)\s*$")
 _FINDMNT = re.compile(r"^[^\w/]*(/\S*)\s+(?=\S*[:/\w])\S+\s+([a-z][\w.]{1,30})\s+(?:rw|ro)\b")
+_DRIVE = re.compile(r"^(?:\w{2,20}\s+)?([A-Z]:)\s+(?:4\s+)?\\\\[\w.-]")
+"""A drive letter of a share, by `net use`, `Get-SmbMapping` or `wmic logicaldisk` (drive type 4)."""
+_HELD = re.compile(r"(\d{1,7}) ?MiB ?/ ?(\d{3,7}) ?MiB")
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 
 
@@ -33,6 +37,7 @@ def parse_notes(files: Iterable[tuple[str, str]]) -> Notes | None:
     mounts: dict[str, str] = {}
     disks: list[Disk] = []
     packages: dict[str, str] = {}
+    card = -1
     for file, text in files:
         for number, raw in enumerate(text.splitlines()[:_MAX_LINES], 1):
             line = _ANSI.sub("", raw[:4000]).strip()
@@ -43,6 +48,11 @@ def parse_notes(files: Iterable[tuple[str, str]]) -> Notes | None:
                 memory = _MEMORY.search(line)
                 index = int(found[1])
                 gpus.setdefault(index, NotedGpu(index, found[2].strip(), float(memory[1]) if memory else None))
+                card = index
+            if (held := _HELD.search(line)) and card in gpus:  # beside the name, or in the row below it
+                gpu = gpus[card]
+                gpus[card] = replace(gpu, memory_mib=gpu.memory_mib or float(held[2]), used_mib=float(held[1]))
+                card = -1
             if found := _DRIVER.search(line):
                 facts.setdefault("driver", found[1])
             if found := _CUDA.search(line):
@@ -57,6 +67,8 @@ def parse_notes(files: Iterable[tuple[str, str]]) -> Notes | None:
                 mounts[found[2]] = found[3]
             elif found := _FINDMNT.match(line):
                 mounts[found[1]] = found[2]
+            elif found := _DRIVE.match(line):
+                mounts[found[1]] = "smb"
     if not lines:
         return None
     return Notes(tuple(lines), tuple(gpus.values()), mounts=mounts, disks=tuple(disks), packages=packages, **facts)

@@ -11,7 +11,12 @@ from diag.rules.facts import on_cpu, whole
 from diag.rules.step_views import compute_share
 
 
-@rule("speed.gpu_bound", Severity.INFO, explained_by=("speed.tal_cpu_fallback", "env.torch_cpu"))
+@rule(
+    "speed.gpu_bound",
+    Severity.INFO,
+    explained_by=("speed.tal_cpu_fallback", "env.torch_cpu"),
+    unless=("speed.val_dominates",),  # the steps are not what an epoch is made of
+)
 def gpu_bound(
     steps: StepStats,
     args: TrainArgs | None,

@@ -14,6 +14,8 @@ from diag.rules.facts import asked_gpu, chose_cpu, noted, sources
 _NOT_GIVEN = {"not_passed", "utility_only", "no_permission"}
 _GPU_HERE = {"usable", "no_telemetry", "jetson", "hidden"}
 _MACHINE = "baseline.json"
+_HIDES = r"CUDA_VISIBLE_DEVICES['\"\]]{0,3} ?[=:] ?['\"]?(?:-1|NoDevFiles)?['\"]?$"
+"""No device is visible: -1, nothing after the sign, or Slurm's word for a job without one."""
 _NO_DEVICES = (
     r"cannot access '?/dev/nvidia|nvidia-smi: (?:command )?not found|^\[\]$|DeviceRequests\W{1,5}(?:null|\[\])"
 )
@@ -39,6 +41,7 @@ def docker_no_gpu(
         not said
         and blind
         and bare
+        and not (console is not None and "+cpu" in console.banner)
         and notes is not None
         and notes.gpus
         and noted(notes, r"docker|containerd|kubepods|lxc")
@@ -56,14 +59,23 @@ def docker_no_gpu(
     )
 
 
-@rule("env.torch_cpu", Severity.CRITICAL, explained_by=("env.docker_no_gpu", "env.driver_old", "env.no_kernel"))
+@rule(
+    "env.torch_cpu",
+    Severity.CRITICAL,
+    explained_by=("env.no_kernel",),
+    unless=("env.docker_no_gpu", "env.driver_old"),  # they say why; the wheel and the arguments are not to blame
+)
 def torch_cpu(
-    baseline: Baseline | None, args: TrainArgs | None, console: Console | None, run: RunRecord | None
+    baseline: Baseline | None,
+    args: TrainArgs | None,
+    console: Console | None,
+    run: RunRecord | None,
+    notes: Notes | None,
 ) -> Verdict:
     """Training ran on the CPU though a GPU was expected.
 
-    Expected: a GPU was asked for, or one is usable on this machine. device=cpu is a choice and fine. Without
-    machine facts a CPU build of torch is reported with low confidence. Reported in ultralytics#2285, yolov5#3012,
+    Expected: a GPU was asked for, or one is usable on this machine, or a capture lists one. device=cpu is a choice
+    and fine. Without machine facts a CPU build of torch is reported with low confidence. Reported in ultralytics#2285, yolov5#3012,
     yolov5#474.
     """
     if baseline is None and console is None:
@@ -86,15 +98,18 @@ def torch_cpu(
         return None
     if not (said or cpu_build or trained_on_cpu or (baseline is not None and baseline.cuda_usable is False)):
         return None
-    sure = bool(said) or gpu_here or asked_gpu(args)
+    listed = noted(notes, re.escape(notes.gpus[0].name), limit=1) if notes and notes.gpus and trained_on_cpu else ()
+    masked = noted(notes, _HIDES, limit=1) if listed else ()
+    sure = bool(said or listed) or gpu_here or asked_gpu(args)
     if not sure and not cpu_build:
         return None
     banner = (Source(console.file, line.line, line.text) for line in console.of("banner")[:1]) if console else ()
-    case = "build" if cpu_build else "hidden" if baseline and baseline.gpu_triage == "hidden" else "device"
+    hidden = bool(masked) or (baseline is not None and baseline.gpu_triage == "hidden")
+    case = "build" if cpu_build else "hidden" if hidden else "device"
     return Hit(
         values={"case": case, "torch": _torch(baseline, console)},
         fixes=(Fix("cuda_build") if cpu_build else Fix("check_gpu"), Fix("device", {"device": 0})),
-        evidence=(*said, *banner)
+        evidence=(*said, *banner, *(masked or listed))
         or (Source(_MACHINE, text=f"cuda_usable: {baseline.cuda_usable if baseline else None}"),),
         confidence=Confidence.HIGH if sure else Confidence.LOW,
         severity=Severity.CRITICAL if sure else Severity.MEDIUM,
@@ -132,18 +147,22 @@ def autoinstall(console: Console) -> Verdict:
 
 
 @rule("env.tensorboard_off", Severity.LOW)
-def tensorboard_off(console: Console, log: TrainLog | None) -> Verdict:
+def tensorboard_off(console: Console, log: TrainLog | None, notes: Notes | None) -> Verdict:
     """TensorBoard is off in the Ultralytics settings, so nothing was logged.
 
     Off is the default since April 2025 (ultralytics PR#20213, 8.3.110): there it is a remark. YOLOv5 and
     YOLOv7 have no such setting. Its line stands between the banner and the first epoch, so both must be in the log, and
     something of what stands beside it (weights, label scans, where results go): people leave lines out in a paste.
+    Or the settings are there and say it (`yolo settings`).
     """
     started = sources(console, ("train_start",), limit=1)
     if not started:
         return Skip("not_trained")
     if console.of("tensorboard_on") or console.tensorboard_files:
         return None
+    switched = noted(notes, r"^['\"]?tensorboard['\"]?\s*[:=]\s*false\b", limit=1)
+    if switched:
+        return Hit(values={"case": "settings"}, fixes=(Fix("switch_on"),), evidence=(*switched, *started))
     version = _ULTRALYTICS.search(console.banner)
     if version is None:
         return Skip("excerpt") if not console.banner else None
