@@ -37,22 +37,14 @@ def parse_notes(files: Iterable[tuple[str, str]]) -> Notes | None:
     mounts: dict[str, str] = {}
     disks: list[Disk] = []
     packages: dict[str, str] = {}
-    card = -1
     for file, text in files:
+        card = -1
         for number, raw in enumerate(text.splitlines()[:_MAX_LINES], 1):
             line = _ANSI.sub("", raw[:4000]).strip()
             if not line or len(lines) >= 4 * _MAX_LINES:
                 continue
             lines.append(Note(file, number, line[:_MAX_TEXT]))
-            if found := _GPU.match(line):
-                memory = _MEMORY.search(line)
-                index = int(found[1])
-                gpus.setdefault(index, NotedGpu(index, found[2].strip(), float(memory[1]) if memory else None))
-                card = index
-            if (held := _HELD.search(line)) and card in gpus:  # beside the name, or in the row below it
-                gpu = gpus[card]
-                gpus[card] = replace(gpu, memory_mib=gpu.memory_mib or float(held[2]), used_mib=float(held[1]))
-                card = -1
+            card = _card(line, gpus, card)
             if found := _DRIVER.search(line):
                 facts.setdefault("driver", found[1])
             if found := _CUDA.search(line):
@@ -72,6 +64,22 @@ def parse_notes(files: Iterable[tuple[str, str]]) -> Notes | None:
     if not lines:
         return None
     return Notes(tuple(lines), tuple(gpus.values()), mounts=mounts, disks=tuple(disks), packages=packages, **facts)
+
+
+def _card(line: str, gpus: dict[int, NotedGpu], open_: int) -> int:
+    """Takes up a GPU of a listing, and its memory from the same row or the one below its name.
+
+    Returns the index of the GPU whose memory is still to come, or -1.
+    """
+    if found := _GPU.match(line):
+        memory = _MEMORY.search(line)
+        open_ = int(found[1])
+        gpus.setdefault(open_, NotedGpu(open_, found[2].strip(), float(memory[1]) if memory else None))
+    if (held := _HELD.search(line)) and open_ in gpus:
+        gpu = gpus[open_]
+        gpus[open_] = replace(gpu, memory_mib=gpu.memory_mib or float(held[2]), used_mib=float(held[1]))
+        return -1
+    return open_
 
 
 def captured(text: str) -> bool:

@@ -15,7 +15,8 @@ from diag.rules.step_views import compute_share
     "speed.gpu_bound",
     Severity.INFO,
     explained_by=("speed.tal_cpu_fallback", "env.torch_cpu"),
-    unless=("speed.val_dominates",),  # the steps are not what an epoch is made of
+    # Where an epoch is made of something else than steps.
+    unless=("speed.val_dominates", "speed.checkpoint_heavy", "speed.worker_respawn"),
 )
 def gpu_bound(
     steps: StepStats,

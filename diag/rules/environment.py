@@ -75,8 +75,8 @@ def torch_cpu(
     """Training ran on the CPU though a GPU was expected.
 
     Expected: a GPU was asked for, or one is usable on this machine, or a capture lists one. device=cpu is a choice
-    and fine. Without machine facts a CPU build of torch is reported with low confidence. Reported in ultralytics#2285, yolov5#3012,
-    yolov5#474.
+    and fine. Without machine facts a CPU build of torch is reported with low confidence. Reported in
+    ultralytics#2285, yolov5#3012, yolov5#474.
     """
     if baseline is None and console is None:
         return Skip("no_evidence", {"missing": "baseline, console"})
