@@ -61,7 +61,7 @@ _PATTERNS = {
     "nccl_timeout": r"collective operation timeout|NCCL.{0,80}time(?:d )?out|Timed out initializing process group"
     r"|Some NCCL operations have failed or timed out|ncclSystemError|Socket Timeout",
     "nccl_system": r"ncclSystemError|unhandled system error",
-    "nccl": r"NCCL INFO|NCCL WARN|DDP: debug command|torch\.distributed\.(?:run|launch)",
+    "nccl": r"NCCL INFO|NCCL WARN|\bNCCL_P2P_DISABLE\b|DDP: debug command|torch\.distributed\.(?:run|launch)",
     "no_kernel": r"no kernel image is available|CUDA capability sm_\d+ is not compatible"
     r"|sm_\d+ is not in the arch list|no longer supports this GPU because it is too old"
     r"|device kernel image is invalid|cudaErrorNoKernelImageForDevice|invalid value for --gpu-architecture",

@@ -23,6 +23,7 @@ def gpu_bound(
     args: TrainArgs | None,
     baseline: Baseline | None,
     console: Console | None,
+    phases: Phases | None,
     *,
     min_share: float = 0.65,
     max_wait: float = 0.20,
@@ -32,8 +33,11 @@ def gpu_bound(
 
     min_share: two thirds of the step in transfer, forward and backward; TraceML asks for 90 % of a step
     without its residual, LibreYOLO for 80 % of GPU time, which host times cannot show.
-    max_wait: the limit of speed.loader_bound, so that both are never reported together.
+    max_wait: the limit of speed.loader_bound, so that both are never reported together. A loss that takes more than
+    half of the training is computed elsewhere (speed.tal_cpu_fallback).
     """
+    if phases is not None and max((p.share("loss") for p in phases.of("train")), default=0.0) > 0.5:
+        return None
     if steps.steady_steps < min_steps:
         return Skip("too_few_steps", {"have": steps.steady_steps, "need": min_steps})
     cpu = on_cpu(args, baseline, console)

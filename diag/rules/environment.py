@@ -14,8 +14,6 @@ from diag.rules.facts import asked_gpu, chose_cpu, noted, sources
 _NOT_GIVEN = {"not_passed", "utility_only", "no_permission"}
 _GPU_HERE = {"usable", "no_telemetry", "jetson", "hidden"}
 _MACHINE = "baseline.json"
-_HIDES = r"CUDA_VISIBLE_DEVICES['\"\]]{0,3} ?[=:] ?['\"]?(?:-1|NoDevFiles)?['\"]?$"
-"""No device is visible: -1, nothing after the sign, or Slurm's word for a job without one."""
 _NO_DEVICES = (
     r"cannot access '?/dev/nvidia|nvidia-smi: (?:command )?not found|^\[\]$|DeviceRequests\W{1,5}(?:null|\[\])"
 )
@@ -66,17 +64,13 @@ def docker_no_gpu(
     unless=("env.docker_no_gpu", "env.driver_old"),  # they say why; the wheel and the arguments are not to blame
 )
 def torch_cpu(
-    baseline: Baseline | None,
-    args: TrainArgs | None,
-    console: Console | None,
-    run: RunRecord | None,
-    notes: Notes | None,
+    baseline: Baseline | None, args: TrainArgs | None, console: Console | None, run: RunRecord | None
 ) -> Verdict:
     """Training ran on the CPU though a GPU was expected.
 
-    Expected: a GPU was asked for, or one is usable on this machine, or a capture lists one. device=cpu is a choice
-    and fine. Without machine facts a CPU build of torch is reported with low confidence. Reported in
-    ultralytics#2285, yolov5#3012, yolov5#474.
+    Expected: a GPU was asked for, or one is usable on this machine. device=cpu is a choice and fine. Without
+    machine facts a CPU build of torch is reported with low confidence. Reported in ultralytics#2285, yolov5#3012,
+    yolov5#474.
     """
     if baseline is None and console is None:
         return Skip("no_evidence", {"missing": "baseline, console"})
@@ -98,18 +92,15 @@ def torch_cpu(
         return None
     if not (said or cpu_build or trained_on_cpu or (baseline is not None and baseline.cuda_usable is False)):
         return None
-    listed = noted(notes, re.escape(notes.gpus[0].name), limit=1) if notes and notes.gpus and trained_on_cpu else ()
-    masked = noted(notes, _HIDES, limit=1) if listed else ()
-    sure = bool(said or listed) or gpu_here or asked_gpu(args)
+    sure = bool(said) or gpu_here or asked_gpu(args)
     if not sure and not cpu_build:
         return None
     banner = (Source(console.file, line.line, line.text) for line in console.of("banner")[:1]) if console else ()
-    hidden = bool(masked) or (baseline is not None and baseline.gpu_triage == "hidden")
-    case = "build" if cpu_build else "hidden" if hidden else "device"
+    case = "build" if cpu_build else "hidden" if baseline and baseline.gpu_triage == "hidden" else "device"
     return Hit(
         values={"case": case, "torch": _torch(baseline, console)},
         fixes=(Fix("cuda_build") if cpu_build else Fix("check_gpu"), Fix("device", {"device": 0})),
-        evidence=(*said, *banner, *(masked or listed))
+        evidence=(*said, *banner)
         or (Source(_MACHINE, text=f"cuda_usable: {baseline.cuda_usable if baseline else None}"),),
         confidence=Confidence.HIGH if sure else Confidence.LOW,
         severity=Severity.CRITICAL if sure else Severity.MEDIUM,

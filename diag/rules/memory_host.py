@@ -141,8 +141,10 @@ def pagefile(
 
 
 @rule("disk.cache_full", Severity.HIGH)
-def cache_full(console: Console, log: TrainLog | None, args: TrainArgs | None, notes: Notes | None) -> Verdict:
+def cache_full(console: Console | None, log: TrainLog | None, args: TrainArgs | None, notes: Notes | None) -> Verdict:
     """cache=disk filled the disk: one uncompressed .npy beside each image, never deleted (yolov5#7533)."""
+    if console is None and notes is None:
+        return Skip("no_evidence", {"missing": "console, notes"})
     full = sources(console, ("disk_full",))
     asked = args is not None and str(args.get("cache", "")).lower() == "disk"
     cached = [c for c in log.caches if c.where == "disk"] if log else []
