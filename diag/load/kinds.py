@@ -28,9 +28,10 @@ _PATTERNS = {
     "disk_full": r"No space left on device|Errno 28\b|Disk quota exceeded|WinError 112\b|磁盘空间不足"
     r"|not enough space on the disk|low on resource: ephemeral-storage|ephemeral local storage usage exceeds"
     r"|inline_container\.cc.{0,40}(?:unexpected pos|write failed)",
-    "port_in_use": r"Address already in use|EADDRINUSE|Errno 98\b|WinError 10048\b",
+    "port_in_use": r"Address already in use|EADDRINUSE|Errno 98\b|WinError 10048\b"
+    r"|(?:error|errno)\W{1,3}10048\b|Only one usage of each socket address|通常每个套接字地址",
     "autoinstall": r"AutoUpdate success|attempting AutoUpdate",
-    "tensorboard_on": r"^TensorBoard: |Start Tensorboard with",
+    "tensorboard_on": r"^TensorBoard: (?!['\"]?(?:false|true|null)\b)|Start Tensorboard with",
     "cache_unwritable": r"Cache directory .* is not writea?ble|cache not saved",
     "weights_missing": r"Download failure for|ConnectionError|Failed to resolve|Name or service not known"
     r"|Temporary failure in name resolution|Max retries exceeded|not connected to the internet|getaddrinfo failed"
@@ -41,7 +42,8 @@ _PATTERNS = {
     r"|cuda\.is_available\(\): False|NVIDIA-SMI has failed because it couldn't communicate"
     r"|No CUDA GPUs are available|Found no NVIDIA driver on your system|CUDA unavailable, invalid device"
     r"|Invalid CUDA [`'\"]?--device|on a CUDA device but torch\.cuda\.is_available\(\) is False"
-    r"|No CUDA runtime is found",
+    r"|No CUDA runtime is found|Unexpected error from cudaGetDeviceCount|CUDA unknown error - this may be due"
+    r"|no CUDA-capable device is detected|Error 802: system not yet initialized",
     "docker_no_gpu": r"could not select device driver .*\[\[gpu\]\]|nvidia-container-cli: (?!requirement error)"
     r"|failed to discover GPU vendor|unresolvable CDI devices? nvidia|Insufficient nvidia\.com/gpu"
     r"|Failed to initialize NVML: Unknown Error"
@@ -59,12 +61,12 @@ _PATTERNS = {
     "nccl_timeout": r"collective operation timeout|NCCL.{0,80}time(?:d )?out|Timed out initializing process group"
     r"|Some NCCL operations have failed or timed out|ncclSystemError|Socket Timeout",
     "nccl_system": r"ncclSystemError|unhandled system error",
-    "nccl": r"NCCL INFO|NCCL WARN|DDP: debug command|torch\.distributed\.(?:run|launch)",
+    "nccl": r"NCCL INFO|NCCL WARN|\bNCCL_P2P_DISABLE\b|DDP: debug command|torch\.distributed\.(?:run|launch)",
     "no_kernel": r"no kernel image is available|CUDA capability sm_\d+ is not compatible"
     r"|sm_\d+ is not in the arch list|no longer supports this GPU because it is too old"
     r"|device kernel image is invalid|cudaErrorNoKernelImageForDevice|invalid value for --gpu-architecture",
     "driver_old": r"NVIDIA driver on your system is too old|CUDA driver version is insufficient"
-    r"|unsatisfied condition: cuda"
+    r"|unsatisfied condition: cuda|unsupported display driver / cuda driver combination"
     r"|forward compatibility was attempted on non supported|driver/library version mismatch"
     r"|PTX was compiled with an unsupported toolchain",
     "torchvision": r"torchvision::nms|Couldn't load custom C\+\+ ops|No module named 'torchvision\._C'"
@@ -75,6 +77,7 @@ _PATTERNS = {
     "worker_died": r"DataLoader worker \(pid.*(?:killed|exited unexpectedly)"
     r"|before the\s+current process has finished its"
     r"|freeze_support\(\)|^EOFError: Ran out of input|Can't (?:get attribute|pickle) .*(?:main|local|lambda)",
+    "open_files": r"Too many open files|Errno 24\b|received \d+ items of ancdata",
     "denied": r"PermissionError|Errno 13\b|Permission denied|Read-only file system|Errno 30\b",
     "ignored_label": r"ignoring corrupt image/label|Ignoring corrupted image and/or label"
     r"|WARNING.{0,12}Ignoring corrupt",
@@ -129,7 +132,7 @@ _WORDS = {
     "ram_oom": "oom-kill memory killed signal exit oom_kill bad_alloc defaultcpuallocator out_of_me oomd earlyoom",
     "shm_small": "memory bus\\serror shm </torch_",
     "disk_full": "space errno quota winerror inline_container ephemeral 磁盘空间",
-    "port_in_use": "address eaddr errno winerror",
+    "port_in_use": "address eaddr errno winerror socket 套接字",
     "autoinstall": "autoupdate",
     "tensorboard_on": "tensorboard",
     "cache_unwritable": "cache",
@@ -155,6 +158,7 @@ _WORDS = {
     "xid": "xid lost fallen handle",
     "ecc": "ecc\\serror bit\\secc ecc_",
     "worker_died": "worker current\\sprocess freeze_support eoferror can't",
+    "open_files": "open\\sfiles errno ancdata",
     "denied": "permission errno read-only",
     "ignored_label": "corrupt",
     "dup_labels": "duplicate",

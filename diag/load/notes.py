@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from diag.model.foreign import Disk, Note, NotedGpu, Notes
 
@@ -22,6 +23,9 @@ _MOUNT = re.compile(r"^(\S+)(?: on)? (/\S*)(?: type)? ([a-z][\w.]{1,30})(?: |$)"
 _DF = re.compile(r"^\S+\s.*?(\d[\d.]*[KMGTP]?i?B?)\s+(\d{1,3})%\s+(/\S*|[A-Z]:\\?\S*)\s*$")
 _DF_TYPE = re.compile(r"^\S+\s+([a-z][\w.]{1,30})\s+\d[\d.,]*[KMGTPE]?\s.*\d%\s+(/\S*)\s*$")
 _FINDMNT = re.compile(r"^[^\w/]*(/\S*)\s+(?=\S*[:/\w])\S+\s+([a-z][\w.]{1,30})\s+(?:rw|ro)\b")
+_DRIVE = re.compile(r"^(?:\w{2,20}\s+)?([A-Z]:)\s+(?:4\s+)?\\\\[\w.-]")
+"""A drive letter of a share, by `net use`, `Get-SmbMapping` or `wmic logicaldisk` (drive type 4)."""
+_HELD = re.compile(r"(\d{1,7}) ?MiB ?/ ?(\d{3,7}) ?MiB")
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 
 
@@ -34,15 +38,13 @@ def parse_notes(files: Iterable[tuple[str, str]]) -> Notes | None:
     disks: list[Disk] = []
     packages: dict[str, str] = {}
     for file, text in files:
+        card = -1
         for number, raw in enumerate(text.splitlines()[:_MAX_LINES], 1):
             line = _ANSI.sub("", raw[:4000]).strip()
             if not line or len(lines) >= 4 * _MAX_LINES:
                 continue
             lines.append(Note(file, number, line[:_MAX_TEXT]))
-            if found := _GPU.match(line):
-                memory = _MEMORY.search(line)
-                index = int(found[1])
-                gpus.setdefault(index, NotedGpu(index, found[2].strip(), float(memory[1]) if memory else None))
+            card = _card(line, gpus, card)
             if found := _DRIVER.search(line):
                 facts.setdefault("driver", found[1])
             if found := _CUDA.search(line):
@@ -57,9 +59,27 @@ def parse_notes(files: Iterable[tuple[str, str]]) -> Notes | None:
                 mounts[found[2]] = found[3]
             elif found := _FINDMNT.match(line):
                 mounts[found[1]] = found[2]
+            elif found := _DRIVE.match(line):
+                mounts[found[1]] = "smb"
     if not lines:
         return None
     return Notes(tuple(lines), tuple(gpus.values()), mounts=mounts, disks=tuple(disks), packages=packages, **facts)
+
+
+def _card(line: str, gpus: dict[int, NotedGpu], open_: int) -> int:
+    """Takes up a GPU of a listing, and its memory from the same row or the one below its name.
+
+    Returns the index of the GPU whose memory is still to come, or -1.
+    """
+    if found := _GPU.match(line):
+        memory = _MEMORY.search(line)
+        open_ = int(found[1])
+        gpus.setdefault(open_, NotedGpu(open_, found[2].strip(), float(memory[1]) if memory else None))
+    if (held := _HELD.search(line)) and open_ in gpus:
+        gpu = gpus[open_]
+        gpus[open_] = replace(gpu, memory_mib=gpu.memory_mib or float(held[2]), used_mib=float(held[1]))
+        return -1
+    return open_
 
 
 def captured(text: str) -> bool:

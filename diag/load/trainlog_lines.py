@@ -252,7 +252,8 @@ class LogParser:
 
     def _other(self, number: int, line: str) -> None:
         if "out of memory" in line.lower() and "TensorBoard" not in line:
-            in_val = self.val_bar is not None and self.val_bar.done < self.val_bar.total
+            over = self.run_ends[-1] == "completed"  # what is left is the validation of best.pt
+            in_val = over or (self.val_bar is not None and self.val_bar.done < self.val_bar.total)
             self.facts.setdefault("oom_phase", "val" if in_val else "train" if self.open or self.runs[-1] else "start")
         if "Scanning" in line:
             found_scan = scan(number, line, self.file)

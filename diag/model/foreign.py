@@ -187,6 +187,7 @@ class NotedGpu:
     index: int
     name: str
     memory_mib: float | None = None
+    used_mib: float | None = None
 
 
 @dataclass(frozen=True)

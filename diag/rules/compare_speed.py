@@ -22,15 +22,15 @@ def enable_cache(peers: Peers, *, min_gain: float = 1.25) -> Verdict:
 
     min_gain: the limit of the loader's rules, as speed.loader_bound asks for a wait of 20 % (yolov5#6457: 80 to 20 s).
     """
-    for with_, cached, without, plain in _cache_pairs(peers):
-        fast, slow = _epoch(cached), _epoch(plain)
+    for with_, cached, without, plain in cache_pairs(peers):
+        fast, slow = epoch_time(cached), epoch_time(plain)
         if fast and slow and slow >= min_gain * fast:
             return Hit(
                 values={"with": fast, "without": slow, "gain": slow / fast},
                 fixes=(Fix("ram", {"cache": "ram"}),),
                 evidence=(Source(with_), Source(without)),
             )
-    return None if any(True for _ in _cache_pairs(peers)) else Skip("nothing_to_compare")
+    return None if any(True for _ in cache_pairs(peers)) else Skip("nothing_to_compare")
 
 
 @rule("speed.gpu_bound@compared", Severity.INFO)
@@ -40,8 +40,8 @@ def gpu_bound(peers: Peers, *, within: float = 0.1, min_util: float = 90.0) -> V
     within: of the longer time (ultralytics#4010: 20 min either way). min_util: percent in the median of any of the two;
     without it the augmentation, which no cache saves, may be the limit.
     """
-    for a, cached, b, plain in _cache_pairs(peers):
-        fast, slow = _epoch(cached), _epoch(plain)
+    for a, cached, b, plain in cache_pairs(peers):
+        fast, slow = epoch_time(cached), epoch_time(plain)
         if not fast or not slow or abs(fast - slow) > within * max(fast, slow):
             continue
         util = [u for r in (cached, plain) if r.tables for u in r.tables.series("gpu_util")]
@@ -51,10 +51,10 @@ def gpu_bound(peers: Peers, *, within: float = 0.1, min_util: float = 90.0) -> V
                 fixes=(Fix("larger_batch"), Fix("smaller_model")),
                 evidence=(Source(a), Source(b)),
             )
-    return None if any(True for _ in _cache_pairs(peers)) else Skip("nothing_to_compare")
+    return None if any(True for _ in cache_pairs(peers)) else Skip("nothing_to_compare")
 
 
-def _cache_pairs(peers: Peers) -> Iterator[tuple[str, Evidence, str, Evidence]]:
+def cache_pairs(peers: Peers) -> Iterator[tuple[str, Evidence, str, Evidence]]:
     """Runs of which one caches images, and that differ in nothing else that sets the pace."""
     for (a, one), (b, two) in permutations(peers.runs.items(), 2):
         if not _caches(one) or _caches(two):
@@ -73,7 +73,7 @@ def _value(run: Evidence, name: str) -> str:
     return str(run.args.get(name, "")) if run.args else ""
 
 
-def _epoch(run: Evidence) -> float | None:
+def epoch_time(run: Evidence) -> float | None:
     """The median of the epochs' times; the first one, which fills caches, is left out where there are more."""
     times = [e.train_s for e in run.log.epochs if e.train_s and e.complete] if run.log else []
     return median(times[1:] or times) if times and median(times) >= 5 else None

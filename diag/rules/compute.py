@@ -11,12 +11,19 @@ from diag.rules.facts import on_cpu, whole
 from diag.rules.step_views import compute_share
 
 
-@rule("speed.gpu_bound", Severity.INFO, explained_by=("speed.tal_cpu_fallback", "env.torch_cpu"))
+@rule(
+    "speed.gpu_bound",
+    Severity.INFO,
+    explained_by=("speed.tal_cpu_fallback", "env.torch_cpu"),
+    # Where an epoch is made of something else than steps.
+    unless=("speed.val_dominates", "speed.checkpoint_heavy", "speed.worker_respawn"),
+)
 def gpu_bound(
     steps: StepStats,
     args: TrainArgs | None,
     baseline: Baseline | None,
     console: Console | None,
+    phases: Phases | None,
     *,
     min_share: float = 0.65,
     max_wait: float = 0.20,
@@ -26,8 +33,11 @@ def gpu_bound(
 
     min_share: two thirds of the step in transfer, forward and backward; TraceML asks for 90 % of a step
     without its residual, LibreYOLO for 80 % of GPU time, which host times cannot show.
-    max_wait: the limit of speed.loader_bound, so that both are never reported together.
+    max_wait: the limit of speed.loader_bound, so that both are never reported together. A loss that takes more than
+    half of the training is computed elsewhere (speed.tal_cpu_fallback).
     """
+    if phases is not None and max((p.share("loss") for p in phases.of("train")), default=0.0) > 0.5:
+        return None
     if steps.steady_steps < min_steps:
         return Skip("too_few_steps", {"have": steps.steady_steps, "need": min_steps})
     cpu = on_cpu(args, baseline, console)

@@ -39,6 +39,7 @@ def docker_no_gpu(
         not said
         and blind
         and bare
+        and not (console is not None and "+cpu" in console.banner)
         and notes is not None
         and notes.gpus
         and noted(notes, r"docker|containerd|kubepods|lxc")
@@ -56,7 +57,12 @@ def docker_no_gpu(
     )
 
 
-@rule("env.torch_cpu", Severity.CRITICAL, explained_by=("env.docker_no_gpu", "env.driver_old", "env.no_kernel"))
+@rule(
+    "env.torch_cpu",
+    Severity.CRITICAL,
+    explained_by=("env.no_kernel",),
+    unless=("env.docker_no_gpu", "env.driver_old"),  # they say why; the wheel and the arguments are not to blame
+)
 def torch_cpu(
     baseline: Baseline | None, args: TrainArgs | None, console: Console | None, run: RunRecord | None
 ) -> Verdict:
@@ -132,18 +138,22 @@ def autoinstall(console: Console) -> Verdict:
 
 
 @rule("env.tensorboard_off", Severity.LOW)
-def tensorboard_off(console: Console, log: TrainLog | None) -> Verdict:
+def tensorboard_off(console: Console, log: TrainLog | None, notes: Notes | None) -> Verdict:
     """TensorBoard is off in the Ultralytics settings, so nothing was logged.
 
     Off is the default since April 2025 (ultralytics PR#20213, 8.3.110): there it is a remark. YOLOv5 and
     YOLOv7 have no such setting. Its line stands between the banner and the first epoch, so both must be in the log, and
     something of what stands beside it (weights, label scans, where results go): people leave lines out in a paste.
+    Or the settings are there and say it (`yolo settings`).
     """
     started = sources(console, ("train_start",), limit=1)
     if not started:
         return Skip("not_trained")
     if console.of("tensorboard_on") or console.tensorboard_files:
         return None
+    switched = noted(notes, r"^['\"]?tensorboard['\"]?\s*[:=]\s*false\b", limit=1)
+    if switched:
+        return Hit(values={"case": "settings"}, fixes=(Fix("switch_on"),), evidence=(*switched, *started))
     version = _ULTRALYTICS.search(console.banner)
     if version is None:
         return Skip("excerpt") if not console.banner else None

@@ -183,8 +183,13 @@ def pcie_idle(notes: Notes | None, tables: Tables | None, *, max_util: float = 1
 def worker_exit(console: Console) -> Verdict:
     """A loader worker died (signal, import, spawn without a main guard) and the run stopped.
 
-    Reported in ultralytics#21002, pytorch#5301, yolov3#1151.
+    Or it can't hand over its tensors: each needs a file handle, and the limit (ulimit -n, often 1024) is reached
+    (Pointcept#61, pytorch#14768, opensoundscape#726). Reported in ultralytics#21002, pytorch#5301, yolov3#1151.
     """
+    handles = sources(console, ("open_files",))
+    if handles and not console.of("completed"):
+        fixes = (Fix("file_limit"), Fix("sharing"), Fix("fewer_workers"))
+        return Hit(values={"line": handles[0].text, "case": "handles"}, fixes=fixes, evidence=handles)
     return _said(console, ("worker_died",), (Fix("main_guard"), Fix("in_process", {"workers": 0})))
 
 

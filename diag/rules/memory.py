@@ -62,7 +62,12 @@ def gpu_oom(
     )
 
 
-@rule("mem.ram_oom_killed", Severity.CRITICAL, explained_by=("mem.ram_cache_too_big", "mem.ram_growth", "hw.mem_limit"))
+@rule(
+    "mem.ram_oom_killed",
+    Severity.CRITICAL,
+    explained_by=("mem.ram_cache_too_big", "mem.ram_growth", "hw.mem_limit"),
+    unless=("mem.pagefile",),  # Windows kills nobody for memory
+)
 def ram_oom(
     run: RunRecord | None,
     console: Console | None,

@@ -59,6 +59,40 @@ def wrong_device(console: Console, notes: Notes | None, log: TrainLog | None, *,
     )
 
 
+@rule("mem.wrong_device@listed", Severity.CRITICAL)
+def device_ignored(
+    console: Console, notes: Notes, args: TrainArgs | None, *, min_gib: float = 1.0, near: float = 0.7
+) -> Verdict:
+    """The card that was asked for is empty in nvidia-smi; another one holds what stood in the way.
+
+    CUDA started before device= could set CUDA_VISIBLE_DEVICES, so every index is still that of all cards
+    (ultralytics#19084, #16997; device=2 is "GPU 0" in messages otherwise, so those tell nothing). min_gib: of another
+    process, by the message; near: of it at least lies on another card by the listing. Where a variable or Slurm
+    chose the cards, the indices are others than nvidia-smi's and nothing is said.
+    """
+    oom = out_of_memory(console)
+    if oom is None:
+        return None
+    asked = re.fullmatch(r"[\[('\"]*(?:cuda:)?(\d)[\])'\",]*", str(args.get("device", "")).strip()) if args else None
+    if asked is None or oom.others < min_gib:
+        return None
+    if noted(notes, r"(?:CUDA|NVIDIA)_VISIBLE_DEVICES\W{0,4}[=:]\W{0,2}\d|SLURM_"):
+        return None
+    meant = next((g for g in notes.gpus if g.index == int(asked[1])), None)
+    if meant is None or meant.used_mib is None or meant.used_mib / 1024 > (1 - near) * oom.others:
+        return None
+    full = next(
+        (g for g in notes.gpus if g is not meant and g.used_mib and g.used_mib / 1024 >= near * oom.others), None
+    )
+    if full is None:
+        return None
+    return Hit(
+        values={"device": meant.index, "used": meant.used_mib / 1024, "other": full.index, "gib": oom.others},
+        fixes=(Fix("before"), Fix("first")),
+        evidence=(oom.source, *noted(notes, rf"\b{meant.used_mib:.0f} ?MiB", limit=1)),
+    )
+
+
 @rule("mem.gpu_shared", Severity.LOW, explained_by=("mem.wrong_device",))
 def gpu_shared(console: Console, *, min_gib: float = 0.1, high_share: float = 0.2) -> Verdict:
     """Another process holds part of the card. min_gib: a desktop takes less; high_share: of the card: medium.
@@ -130,14 +164,18 @@ def fragmentation(
 def gpu_oom_val(console: Console, log: TrainLog, args: TrainArgs | None) -> Verdict:
     """Out of memory in validation: it runs at twice the training batch and holds the predictions of a batch at once.
 
-    Reported in yolov7#72.
+    The last one, of best.pt after the training, runs on one GPU with the batch of all (ultralytics#19375); nothing
+    is lost then. Reported in yolov7#72.
     """
     oom = out_of_memory(console)
     if oom is None or log.oom_phase != "val":
         return None
     batch = args.get("batch") if args else None
     return Hit(
-        values={"batch": str(batch) if batch is not None else None, "case": "batch" if batch is not None else None},
+        values={
+            "batch": str(batch) if batch is not None else None,
+            "case": "last" if log.ended == "completed" else "batch" if batch is not None else None,
+        },
         fixes=(
             Fix("smaller_batch", {"batch": max(1, batch // 2)} if isinstance(batch, int) and batch > 1 else {}),
             Fix("max_det", {"max_det": 100}),

@@ -8,7 +8,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import Notes, Tables, TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import free_memory, noted, ram_cache, sources, table_source
+from diag.rules.facts import free_memory, noted, ram_cache, sources, table_source, windows
 
 
 @rule("mem.ram_cache_too_big", Severity.CRITICAL)
@@ -112,12 +112,16 @@ def low_disk_swap(
 
 
 @rule("mem.pagefile", Severity.HIGH)
-def pagefile(console: Console, args: TrainArgs | None, notes: Notes | None) -> Verdict:
+def pagefile(
+    console: Console, args: TrainArgs | None, notes: Notes | None, log: TrainLog | None, *, max_gib: float = 0.5
+) -> Verdict:
     """The Windows commit limit (page file) is reached.
 
-    Each spawned worker commits torch's libraries again (WinError 1455, yolov5#7657).
+    Each spawned worker commits torch's libraries again (WinError 1455, yolov5#7657). Windows promises no memory that
+    it does not have, so any small allocation that fails there means the same. max_gib: a larger request, or a RAM
+    cache, is a reason of its own.
     """
-    said = sources(console, ("pagefile",))
+    said = sources(console, ("pagefile",)) or _refused_by_windows(console, args, notes, log, max_gib)
     if not said:
         return None
     workers = args.get("workers") if args else None
@@ -137,8 +141,10 @@ def pagefile(console: Console, args: TrainArgs | None, notes: Notes | None) -> V
 
 
 @rule("disk.cache_full", Severity.HIGH)
-def cache_full(console: Console, log: TrainLog | None, args: TrainArgs | None, notes: Notes | None) -> Verdict:
+def cache_full(console: Console | None, log: TrainLog | None, args: TrainArgs | None, notes: Notes | None) -> Verdict:
     """cache=disk filled the disk: one uncompressed .npy beside each image, never deleted (yolov5#7533)."""
+    if console is None and notes is None:
+        return Skip("no_evidence", {"missing": "console, notes"})
     full = sources(console, ("disk_full",))
     asked = args is not None and str(args.get("cache", "")).lower() == "disk"
     cached = [c for c in log.caches if c.where == "disk"] if log else []
@@ -219,6 +225,26 @@ def _refused(said: Source) -> Hit:
         evidence=(said,),
         severity=Severity.LOW,
     )
+
+
+def _refused_by_windows(
+    console: Console, args: TrainArgs | None, notes: Notes | None, log: TrainLog | None, max_gib: float
+) -> tuple[Source, ...]:
+    """Small allocations of host memory that failed on Windows. Empty on other systems and with a RAM cache."""
+    if ram_cache(args, log):
+        return ()
+    found = []
+    for said in sources(console, ("ram_oom",)):
+        asked = _ASKED.search(said.text)
+        if asked is None or not (windows(args, notes, console, log) or re.search(r"\.\.\\c10\\", said.text)):
+            continue
+        if float(asked[1]) * _GIB[(asked[2] or "b")[0].lower()] <= max_gib:
+            found.append(said)
+    return tuple(found)
+
+
+_ASKED = re.compile(r"(?:tried to|Unable to|Failed to) allocate (\d+(?:\.\d+)?) ?([KMG]?i?B(?:ytes)?\b)?", re.I)
+_GIB = {"b": 2**-30, "k": 2**-20, "m": 2**-10, "g": 1.0}
 
 
 def _number(notes: Notes | None, pattern: str) -> float | None:

@@ -11,6 +11,7 @@ from diag.model.run import TrainArgs
 from diag.rules.base import rule
 from diag.rules.facts import HELD, held_gib, low_and_high, memory_peak, sources, table_source, whole
 
+_WHICH = "^(?:gpu|index|gpu_index|rank)$"
 _GROWTH = r"^(?:gpu_?)?mem(?:ory)?_?alloc\w*|allocated"
 
 
@@ -80,9 +81,53 @@ def cache_growth(
     steady = bool(allocated) and min(allocated) > 0 and max(allocated) / min(allocated) - 1 <= 2 * flat
     if held[0] <= 0 or max(held) / held[0] - 1 < min_rise or not (settled or steady):
         return None
+    if _arrived_gib(tables, log):
+        return None  # it is another process that grew
     return Hit(
         values={"first": held[0], "most": max(held)},
         evidence=table_source(tables, HELD) or ((memory_peak(log),) if log else ()),
+    )
+
+
+def _arrived_gib(tables: Tables | None, log: TrainLog | None, *, min_gib: float = 3.0, slack: float = 2.0) -> float:
+    """GiB of the card that came during the run while what PyTorch holds by the log stayed; 0 without such a jump.
+
+    GPU_mem of the log is the reserved memory of this process, the table's figure is that of the whole card. slack: what
+    the card may hold more at the start (CUDA's context, a desktop). One GPU only; validation peaks are no half of a
+    record.
+    """
+    table = tables.having("^gpu_mem_mib$", "^gpu_mem_total_mib$") if tables is not None else None
+    own = [e.gpu_mem_g * 1e9 / 2**30 for e in (log.epochs if log else ()) if e.gpu_mem_g]
+    if table is None or log is None or log.gpus > 1 or len(own) < 3 or max(own) / min(own) > 1.03:
+        return 0.0
+    used = [v / 1024 for v in table.numbers("^gpu_mem_mib$") if v > 0]
+    gpus = set(table.numbers(_WHICH)) if table.find(_WHICH) else set()
+    if len(used) < 10 or len(gpus) > 1:
+        return 0.0
+    early, late = low_and_high(used)
+    came = late - max(own)
+    began = early <= max(own) + slack and min(used[-len(used) // 4 :]) >= early + min_gib
+    return came if began and came >= min_gib else 0.0
+
+
+@rule("hw.gpu_busy@telemetry", Severity.HIGH)
+def gpu_busy(tables: Tables, log: TrainLog, *, min_rise: float = 0.3) -> Verdict:
+    """Another process came to the card during the run: its memory rose, that of the training did not.
+
+    min_rise: of the epochs' time; where they did not become slower, it is medium. pytorch-CycleGAN#281,
+    ultralytics#5291 (8 minutes an epoch, then an hour).
+    """
+    gib = _arrived_gib(tables, log)
+    if not gib:
+        return None
+    times = [e.train_s for e in log.epochs if e.train_s]
+    early, late = low_and_high(times) if len(times) >= 4 else (0.0, 0.0)
+    slower = early > 0 and late / early - 1 >= min_rise
+    return Hit(
+        values={"gib": gib, "case": "slower" if slower else None, "factor": late / early if slower else None},
+        fixes=(Fix("stop_it"),),
+        evidence=(*table_source(tables, "^gpu_mem_mib$"), memory_peak(log)),
+        severity=None if slower else Severity.MEDIUM,
     )
 
 
@@ -128,7 +173,7 @@ def _spills(tables: Tables | None, log: TrainLog | None) -> bool:
 @rule(
     "mem.gpu_oom_risk@foreign",
     Severity.MEDIUM,
-    explained_by=("mem.gpu_oom", "mem.gpu_oom_late", "mem.gpu_oom_val", "mem.gpu_oom_dense"),
+    explained_by=("mem.gpu_oom", "mem.gpu_oom_late", "mem.gpu_oom_val", "mem.gpu_oom_dense", "hw.gpu_busy"),
 )
 def gpu_oom_risk(log: TrainLog | None, tables: Tables | None, *, min_share: float = 0.95) -> Verdict:
     """Peak memory is within a few percent of the card: one crowded batch more would not fit. min_share.

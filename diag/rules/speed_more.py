@@ -121,7 +121,13 @@ def _speed(run: Evidence) -> float | None:
 @rule(
     "speed.throughput_drop",
     Severity.MEDIUM,
-    explained_by=("speed.thermal_throttle", "hw.thermal_throttle", "mem.ram_growth", "speed.ram_cache_swapping"),
+    explained_by=(
+        "speed.thermal_throttle",
+        "hw.thermal_throttle",
+        "mem.ram_growth",
+        "speed.ram_cache_swapping",
+        "hw.gpu_busy",
+    ),
 )
 def throughput_drop(
     log: TrainLog, *, min_epochs: int = 8, min_rise: float = 0.3, few_epochs: int = 5, few_rise: float = 1.0
