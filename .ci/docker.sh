@@ -65,7 +65,7 @@ start_dockerd() {
 stop_dockerd() {
     local home=$1 pid
     if [ -f "$home/dockerd.pid" ]; then
-        docker ps -aq | xargs -r docker rm -f >/dev/null 2>&1 || true
+        timeout 120 bash -c "docker ps -aq | xargs -r docker rm -f" >/dev/null 2>&1 || true
         pid=$(cat "$home/dockerd.pid")
         kill "$pid" 2>/dev/null || true
         for _ in $(seq 60); do

@@ -188,7 +188,7 @@ setting_uid() { env_value UID 1000; }
 
 # While service $1, run as container $2 (else as compose names it), starts: say so; once it answers: how to reach it.
 announce() {
-    local id state begun=$SECONDS last=''
+    local id state begun=$SECONDS next=$((SECONDS + 2)) last=''
     while sleep 1; do
         id=${2:-$(docker compose ps -q "$1" 2>/dev/null | head -n 1)}
         state=$(docker inspect -f '{{if .State.Health}}{{.State.Health.Status}}{{end}}' "${id:-none}" 2>/dev/null || true)
@@ -199,7 +199,13 @@ announce() {
                     say "up: $1 is unhealthy: $(docker inspect -f '{{range .State.Health.Log}}{{println .Output}}{{end}}' "$id" 2>/dev/null | grep . | tail -n 1)"
                 fi
                 ;;
-            *) if [ $(((SECONDS - begun) % 5)) = 0 ]; then say "up: $1 is starting, $((SECONDS - begun)) s ..."; fi ;;
+            *)
+                # A look takes longer than its second of sleep, so the seconds seen leave some out.
+                if [ "$SECONDS" -ge "$next" ]; then
+                    say "up: $1 is starting, $((SECONDS - begun)) s ..."
+                    next=$((SECONDS + 5))
+                fi
+                ;;
         esac
         last=$state
     done

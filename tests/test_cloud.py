@@ -17,6 +17,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.processes import ended
+
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = yaml.safe_load((ROOT / "configs/cloud.yaml").read_text())
 WORDS = ["train", *SETTINGS["args"], f"name={SETTINGS['name']}"]
@@ -115,9 +117,8 @@ def test_slurm_passes_the_stop_on_and_comes_back(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     env |= {"SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_JOB_ID": "7"}
-    with subprocess.Popen(
-        ["bash", ROOT / "deploy/slurm.sbatch"], env=env, cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    ) as job:
+    command = ["bash", str(ROOT / "deploy/slurm.sbatch")]
+    with ended(subprocess.Popen(command, env=env, cwd=tmp_path, stdout=subprocess.PIPE, text=True)) as job:
         assert job.stdout and job.stdout.readline() == "up\n"
         job.terminate()
         assert job.wait(20) == 143

@@ -2,12 +2,13 @@
 
 import os
 import secrets
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.processes import run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STACK = os.environ.get("STACK") or "cu13"
@@ -28,16 +29,7 @@ def command(
     *args: str, env: Mapping[str, str] | None = None, cwd: Path = ROOT, timeout: float = 300, check: bool = False
 ) -> Done:
     """Run a command to its end; `env` adds to ours."""
-    done = subprocess.run(
-        args,
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=timeout,
-        check=False,
-    )
+    done = run(args, cwd=cwd, env={**os.environ, **(env or {})}, timeout=timeout)
     assert not check or done.returncode == 0, f"{' '.join(args)}: {done.returncode}\n{done.stdout}{done.stderr}"
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from tests.container.engine import docker
+from tests.processes import ended
 
 SMALL = 64 << 10
 """Keys and tokens are small; larger files are named only."""
@@ -38,7 +39,7 @@ def _folder(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _saved(image: str) -> Iterator[tuple[str, bytes]]:
-    with subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE) as process:
+    with ended(subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE), limit=600) as process:
         assert process.stdout
         with tarfile.open(fileobj=process.stdout, mode="r|") as outer:
             for blob in outer:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.container.engine import GROUP, OWNER, Engine, Project, docker
 from tests.container.faults import Faults
+from tests.processes import ended
 
 pytestmark = pytest.mark.container
 NO_SUMMARY = "none can be written"
@@ -93,9 +94,8 @@ def test_exit_codes_pass_through_scripts_up(clone: Project, code: int) -> None:
 def test_a_signal_to_scripts_up_stops_the_container(clone: Project) -> None:
     script = ["scripts/up", "shell", "-c", "echo started; exec sleep 100"]
     env = {**os.environ, **clone.env}
-    with subprocess.Popen(
-        script, cwd=clone.folder, env=env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
-    ) as process:
+    started = subprocess.Popen(script, cwd=clone.folder, env=env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    with ended(started) as process:
         assert process.stdout
         assert process.stdout.readline() == b"started\n"
         process.terminate()

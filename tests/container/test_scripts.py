@@ -1,10 +1,11 @@
 """scripts/up without a Docker engine or with one that refuses: one clear line each, exit 2. Needs no Docker."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NO_DRIVER = 'Error response from daemon: could not select device driver "nvidia" with capabilities: [[gpu]]'
@@ -41,14 +42,7 @@ def checkout(tmp_path: Path, docker: str) -> dict[str, str]:
 
 def last_line(tmp_path: Path, docker: str, *args: str) -> tuple[int, str]:
     env = checkout(tmp_path, docker)
-    done = subprocess.run(
-        [str(tmp_path / "scripts/up"), *args],
-        env=env,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    done = run([str(tmp_path / "scripts/up"), *args], env=env)
     return done.returncode, (done.stderr.splitlines() or [""])[-1]
 
 
@@ -94,3 +88,16 @@ def test_docker_refuses(tmp_path: Path, docker: str, expected: str) -> None:
 def test_an_unknown_service(tmp_path: Path) -> None:
     code, line = last_line(tmp_path, ":", "nix")
     assert (code, line) == (2, "error: no service 'nix'; see scripts/up --help")
+
+
+def test_waiting_is_told_after_two_seconds_and_every_five_whatever_seconds_a_look_leaves_out() -> None:
+    script = """
+        source scripts/lib.sh
+        docker() { :; }
+        seconds=(1 2 3 4 6 7 8 9 11 12 14 16)
+        sleep() { [ "${#seconds[@]}" -gt 0 ] || exit 0; SECONDS=${seconds[0]} seconds=("${seconds[@]:1}"); }
+        SECONDS=0
+        announce ssh
+    """
+    done = run(["bash", "-euc", script], cwd=ROOT)
+    assert [line.split()[-3] for line in done.stderr.splitlines()] == ["2", "7", "12"], done

@@ -12,6 +12,7 @@ import pytest
 
 from tests.container.engine import OWNER, Engine, Project
 from tests.container.peers import join, peer, shown_without_token
+from tests.processes import ended
 
 pytestmark = pytest.mark.container
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHGAllyU8bDdCpAFaJM2iFRIyK7WMeUsBoOPK19sdTdx me@laptop"
@@ -130,7 +131,7 @@ def test_scripts_up_waits_tells_the_address_and_passes_the_exit_code_on(clone: P
     env = {**os.environ, **clone.env, "SSH_PORT": str(free_port)}
     refused = clone.call("scripts/up", "ssh", env={"SSH_PORT": str(free_port), "SSH_AUTHORIZED_KEYS": ""})
     assert (refused.code, "no public key for SSH" in refused.err + refused.out) == (2, True), refused
-    with subprocess.Popen(
+    started = subprocess.Popen(
         ["scripts/up", "ssh"],
         cwd=clone.folder,
         env={**env, "SSH_AUTHORIZED_KEYS": KEY},
@@ -138,7 +139,8 @@ def test_scripts_up_waits_tells_the_address_and_passes_the_exit_code_on(clone: P
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-    ) as process:
+    )
+    with ended(started) as process:
         assert process.stderr
         said = []
         for line in process.stderr:

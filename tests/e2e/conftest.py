@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from diag import settings
+from tests.processes import run
 
 SHARED = settings.ROOT.parent / "shared"
 DIAG = settings.ROOT / ".venv" / "bin" / "diag"
@@ -30,15 +31,7 @@ def diag(workspace: Path) -> Diag:
     """diag("train", "epochs=1") runs the installed command in the shared workspace."""
 
     def call(*args: str, workspace: Path = workspace, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(DIAG), *args],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment(workspace, **env),
-            timeout=600,
-            cwd=workspace,
-        )
+        return run([DIAG, *args], env=environment(workspace, **env), timeout=600, cwd=workspace)
 
     return call
 

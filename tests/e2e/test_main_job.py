@@ -6,7 +6,8 @@ import re
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 
 from diag.stages.profile import check_trace
 from tests.e2e.conftest import DIAG, SHARED, TINY, Diag, environment, summary
+from tests.processes import ended, kill_tree
+from tests.processes import run as run_command
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +24,7 @@ def run(workspace: Path) -> Path:
     """One whole pipeline on the demo set; its run directory."""
     args = [str(DIAG), "pipeline", *TINY]
     env = environment(workspace)
-    done = subprocess.run(args, capture_output=True, text=True, check=False, env=env, timeout=600)
+    done = run_command(args, env=env, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     for name in ("check", "data", "smoke", "train", "analyze", "report"):
         assert re.search(rf"(PASS|WARN) {name}: ", done.stdout), name
@@ -147,21 +150,32 @@ def test_json_mode_keeps_stdout_for_the_document(tmp_path: Path, diag: Diag) -> 
     assert json.loads(done.stdout) == summary(tmp_path)
 
 
-def start(workspace: Path, *words: str, **more: str) -> subprocess.Popen[str]:
-    """A training in the background, as far as its third batch."""
-    args = [str(DIAG), "train", *TINY, "epochs=50", *words]
-    env = environment(workspace, **more)
-    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        logs = list((workspace / "runs").glob("*/train.log"))
-        if logs and len(logs[0].read_text().splitlines()) > 20:
-            return process
-        time.sleep(0.2)
-    raise AssertionError(process.communicate()[0])
+Start = Callable[..., subprocess.Popen[str]]
 
 
-def test_sigterm_ends_at_a_batch_with_a_resumable_checkpoint(tmp_path: Path) -> None:
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """start(workspace) gives a training in the background, as far as its third batch."""
+    with ExitStack() as stack:
+
+        def begin(workspace: Path, **more: str) -> subprocess.Popen[str]:
+            args = [str(DIAG), "train", *TINY, "epochs=50"]
+            env = environment(workspace, **more)
+            started = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+            process = stack.enter_context(ended(started, limit=400))
+            deadline = time.monotonic() + 240
+            while time.monotonic() < deadline and process.poll() is None:
+                logs = list((workspace / "runs").glob("*/train.log"))
+                if logs and len(logs[0].read_text().splitlines()) > 20:
+                    return process
+                time.sleep(0.2)
+            kill_tree(process)
+            raise AssertionError(process.communicate(timeout=30)[0])
+
+        yield begin
+
+
+def test_sigterm_ends_at_a_batch_with_a_resumable_checkpoint(tmp_path: Path, start: Start) -> None:
     process = start(tmp_path)
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=100)
@@ -178,17 +192,18 @@ def test_sigterm_ends_at_a_batch_with_a_resumable_checkpoint(tmp_path: Path) -> 
 def test_a_stop_before_the_first_epoch_ends_begins_the_same_run_again(tmp_path: Path) -> None:
     words = ("train", *TINY, "epochs=1", "--format", "json")
     env = environment(tmp_path)
-    process = subprocess.Popen([str(DIAG), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-    deadline = time.monotonic() + 120
-    while not list((tmp_path / "runs").glob("*/train.log")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=100)
+    started = subprocess.Popen([DIAG, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    with ended(started, limit=400) as process:
+        deadline = time.monotonic() + 240
+        while not list((tmp_path / "runs").glob("*/train.log")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=100)
     assert process.returncode == 130, err[-2000:]
     first = summary(tmp_path)
     assert "begins this run again, no epoch was saved yet" in first["exit_cause"]["detail"]
-    done = subprocess.run([str(DIAG), *words], capture_output=True, text=True, check=False, env=env, timeout=600)
+    done = run_command([DIAG, *words], env=env, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     document = summary(tmp_path)
     assert document["run"]["id"] == first["run"]["id"]
@@ -197,7 +212,7 @@ def test_a_stop_before_the_first_epoch_ends_begins_the_same_run_again(tmp_path: 
     assert "- start 1: " in (tmp_path / "health" / "latest.md").read_text()
 
 
-def test_a_killed_trainer_is_told_and_how_far_it_got(tmp_path: Path) -> None:
+def test_a_killed_trainer_is_told_and_how_far_it_got(tmp_path: Path, start: Start) -> None:
     process = start(tmp_path)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     trainer = next(pid for pid in children if b"diag.record.launch" in Path(f"/proc/{pid}/cmdline").read_bytes())
@@ -210,7 +225,7 @@ def test_a_killed_trainer_is_told_and_how_far_it_got(tmp_path: Path) -> None:
     assert document["train"]["epochs_done"] >= 1
 
 
-def test_a_hung_trainer_is_ended_and_told_if_that_is_wished(tmp_path: Path) -> None:
+def test_a_hung_trainer_is_ended_and_told_if_that_is_wished(tmp_path: Path, start: Start) -> None:
     process = start(tmp_path, DIAG_STALL_S="3", DIAG_STALL_ABORT="1")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     trainer = next(pid for pid in children if b"diag.record.launch" in Path(f"/proc/{pid}/cmdline").read_bytes())
@@ -226,7 +241,9 @@ def test_a_hung_trainer_is_ended_and_told_if_that_is_wished(tmp_path: Path) -> N
     assert not Path(f"/proc/{trainer}").exists()
 
 
-def test_a_killed_pipeline_leaves_a_summary_and_the_next_run_closes_it(tmp_path: Path, diag: Diag) -> None:
+def test_a_killed_pipeline_leaves_a_summary_and_the_next_run_closes_it(
+    tmp_path: Path, diag: Diag, start: Start
+) -> None:
     process = start(tmp_path)
     children = [int(p) for p in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
     process.kill()

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sysconfig
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from diag import settings
 from tests.e2e.conftest import TINY, environment, summary
+from tests.processes import run
 
 VENV = settings.ROOT / ".venv-cu121"
 
@@ -20,13 +20,7 @@ def python() -> Path:
     """The interpreter of the old stack, built if needed."""
     if not os.environ.get("DIAG_OLD_STACK"):
         pytest.skip("not run: set DIAG_OLD_STACK=1 to build and try the cu121 stack (6 GB)")
-    built = subprocess.run(
-        [str(settings.ROOT / "scripts" / "setup"), "cu121"],
-        env={**os.environ, "VENV": str(VENV)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    built = run([settings.ROOT / "scripts/setup", "cu121"], env={**os.environ, "VENV": str(VENV)}, timeout=800)
     assert built.returncode == 0, built.stderr
     return VENV / "bin" / "python"
 
@@ -46,7 +40,7 @@ def test_every_seam_holds_on_the_old_release(python: Path, tmp_path: Path) -> No
         "not spawn",
         *(f"tests/record/{t}" for t in tests),
     ]
-    done = subprocess.run(command, cwd=settings.ROOT, env=env, capture_output=True, text=True, check=False, timeout=600)
+    done = run(command, cwd=settings.ROOT, env=env, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     for task in ("detect", "segment", "pose", "obb", "classify", "rtdetr"):
         assert f"[{task}]" not in done.stdout  # neither failed nor skipped
@@ -56,7 +50,7 @@ def test_every_seam_holds_on_the_old_release(python: Path, tmp_path: Path) -> No
 def test_the_whole_pipeline_runs_on_the_old_stack(python: Path, tmp_path: Path) -> None:
     env = environment(tmp_path)
     args = [str(VENV / "bin" / "diag"), "pipeline", *TINY]
-    done = subprocess.run(args, env=env, capture_output=True, text=True, check=False, timeout=600)
+    done = run(args, env=env, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     document = summary(tmp_path)
     assert [v["status"] for v in document["smoke"]["verdicts"]] == ["pass"] * 6

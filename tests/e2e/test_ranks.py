@@ -1,7 +1,6 @@
 """Two real processes train together on the CPU (gloo); one is slowed on purpose, and the report names it."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from diag.engine import evaluate
 from diag.load.run import load_run
 from tests.e2e.conftest import environment
 from tests.e2e.test_tasks import make
+from tests.processes import run as run_command
 
 
 def test_the_slow_one_of_two_ranks_is_named(tmp_path: Path) -> None:
@@ -26,9 +26,7 @@ def test_the_slow_one_of_two_ranks_is_named(tmp_path: Path) -> None:
         YOLO_AUTOINSTALL="false",
         OMP_NUM_THREADS="1",
     )
-    done = subprocess.run(
-        [*start, str(worker), str(data), "1"], env=env, capture_output=True, text=True, check=False, timeout=300
-    )
+    done = run_command([*start, str(worker), str(data), "1"], env=env, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert sorted(path.name for path in (run / "trace").iterdir()) == ["rank0.jsonl", "rank1.jsonl"]
     assert len((run / "train.log").read_text().splitlines()) == 2 * 2  # rank 0 only

@@ -11,6 +11,7 @@ from pathlib import Path
 from diag import settings
 from tests.e2e.conftest import DIAG, environment
 from tests.e2e.test_tasks import ROWS, draw
+from tests.processes import run
 
 EPOCHS, BATCHES = 4, 6
 WORDS = (
@@ -72,15 +73,8 @@ def train(workspace: Path, data: Path, name: str, kill_at: str = "") -> subproce
     """`diag train name=NAME`, with the killer beside it."""
     killer = {"KILL_AT": kill_at, "PYTHONPATH": str(Path(__file__).parent / "killer")} if kill_at else {}
     quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-    return subprocess.run(
-        [str(DIAG), "train", f"data={data}", f"name={name}", *WORDS],
-        env=environment(workspace, **quiet, **killer),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-        cwd=settings.ROOT,
-    )
+    words = [str(DIAG), "train", f"data={data}", f"name={name}", *WORDS]
+    return run(words, env=environment(workspace, **quiet, **killer), timeout=600, cwd=settings.ROOT)
 
 
 def rows(run_dir: Path) -> list[dict[str, str]]:

@@ -18,6 +18,7 @@ import pytest
 
 from diag.cli import main
 from tests.live.conftest import Growing, row, step
+from tests.processes import ended
 
 QUICK = ["--interval", "0.2"]
 
@@ -142,11 +143,11 @@ def test_a_signal_ends_the_watching_without_a_traceback(
 ) -> None:
     run = growing(epochs=3)
     run.add("trace/rank0.jsonl", *(step(n) for n in range(40)))
-    process = _process(run.path, "--format", "json", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.send_signal(number)
-    out, err = process.communicate(timeout=90)
+    with ended(_process(run.path, "--format", "json", stdout=subprocess.PIPE, stderr=subprocess.PIPE)) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=90)
     assert process.returncode == code, err
     assert b"Traceback" not in err
     last = json.loads(out.splitlines()[-1])
@@ -159,21 +160,21 @@ def test_a_terminal_gets_one_block_that_is_drawn_again(growing: Callable[..., Gr
     run.rows(row(1))
     master, slave = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "30"}
-    process = _process(run.path, stdout=slave, stderr=slave, stdin=slave, env=env, close_fds=True)
-    os.close(slave)
-    said, ended, until = b"", False, time.monotonic() + 90
-    while time.monotonic() < until:
-        if select.select([master], [], [], 0.5)[0]:
-            try:
-                said += os.read(master, 65536)
-            except OSError:
+    with ended(_process(run.path, stdout=slave, stderr=slave, stdin=slave, env=env, close_fds=True)) as process:
+        os.close(slave)
+        said, over, until = b"", False, time.monotonic() + 90
+        while time.monotonic() < until:
+            if select.select([master], [], [], 0.5)[0]:
+                try:
+                    said += os.read(master, 65536)
+                except OSError:
+                    break
+            if not over and b"loader_bound" in said and said.count(b"looks again") >= 2:
+                run.end()
+                over = True
+            if process.poll() is not None and not select.select([master], [], [], 0.2)[0]:
                 break
-        if not ended and b"loader_bound" in said and said.count(b"looks again") >= 2:
-            run.end()
-            ended = True
-        if process.poll() is not None and not select.select([master], [], [], 0.2)[0]:
-            break
-    process.wait(20)
+        process.wait(20)
     os.close(master)
     text = said.decode()
     assert process.returncode == 1, text[-2000:]

@@ -1,6 +1,6 @@
 """No input makes a parser fail in any other way than by saying that it can't read it.
 
-100 inputs each here; `HYPOTHESIS_PROFILE=full scripts/test tests/load/test_fuzz.py` tries 10,000 of each.
+100 inputs each here; `HYPOTHESIS_PROFILE=full scripts/test --timeout 0 tests/load/test_fuzz.py` tries 10,000 of each.
 """
 
 # ruff: noqa: E501 # a table of parsers
