@@ -87,7 +87,7 @@ def rect(args: TrainArgs | None, console: Console | None, curves: Curves | None,
     set). Reported in ultralytics#186, ultralytics#19468.
     """
     said = sources(console, ("rect_shuffle",))
-    on = args is not None and args.get("rect", False) in {True, "True", "true"}
+    on = args is not None and args.get("rect", False) in (True, "True", "true")
     if on and args is not None and not said and _ignores_rect(args, curves):
         return None
     if args is None and console is None:
@@ -148,7 +148,7 @@ def no_augmentation(
     given = {n: args.raw[n] for n in names if n in args.raw}
     if not {"mosaic", "fliplr", "scale"} <= set(given):
         return Skip("other_gains")
-    if any(v not in {0, None} for v in given.values()):
+    if any(v not in (0, None) for v in given.values()):
         return None
     images = next((s.total for s in log.scans if s.split in {"", "train"}), None) if log else None
     if images is not None and images > max_images:

@@ -48,7 +48,7 @@ def lr_stuck(
     if not tiny and max(lrs) - min(lrs) > change * max(lrs):
         return None
     if not tiny and args is not None:
-        if args.get("lrf") in {1}:
+        if args.get("lrf") == 1:
             return None
         first, last = (_schedule(args, planned or len(lrs), row) for row in (warm, warm + len(lrs) - 1))
         if planned and 1 - last / first < planned_change:
@@ -193,7 +193,7 @@ def resume_fresh_lr(
         return Skip("excerpt")
     model = str(args.get("model", args.get("weights", "")))
     own = model.replace("\\", "/").endswith(("/last.pt", "/best.pt")) or model in {"last.pt", "best.pt"}
-    if not own or args.get("resume", False) not in {False, None, "False", "false"}:
+    if not own or args.get("resume", False) not in (False, None, "False", "false"):
         return None
     scores = [v for v in curves.score[:rows] if math.isfinite(v)]
     lrs = finite(curves.lr)

@@ -250,7 +250,7 @@ def test_a_run_with_a_broken_file_is_judged(name: str, tmp_path: Path) -> None:
         (tmp_path / other).parent.mkdir(exist_ok=True)
         (tmp_path / other).write_bytes(seeds[0])
 
-    @settings(_few, max_examples=1000 if FULL else 10)
+    @settings(_few, max_examples=10_000 if FULL else 10)
     @given(data=mutated(FILES[name]))
     def check(data: bytes) -> None:
         (tmp_path / name).write_bytes(data)
