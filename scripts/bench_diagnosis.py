@@ -22,7 +22,7 @@ from diag.model.finding import Report  # noqa: E402
 
 BENCH = Path(os.environ.get("DIAG_BENCH") or ROOT.parent / "shared" / "bench")
 UNSEEN = ROOT / "tests" / "cases_unseen"
-PUBLIC = ROOT / "tests" / "data" / "runs_public.tsv"
+PUBLIC = tuple(ROOT / "tests" / "data" / name for name in ("runs_public.tsv", "runs_public5.tsv"))
 _BULK = ("*.pt", "*.jpg", "*.jpeg", "*.png", "*.onnx", "events.out.*")
 UNSEEN_ROWS = (
     ("unseen, text", "u*"),
@@ -100,14 +100,19 @@ def runs(folder: Path) -> tuple[Score, Score]:
 def public_runs(copies: Path) -> list[tuple[str, Score]]:
     """The same for the listed public runs, by batch; `copies` holds checkouts as OWNER/NAME. Absent ones are told."""
     batches: dict[str, dict[str, Any]] = {}
-    with PUBLIC.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t"):
-            findings = [{"id": row["primary"]}, *({"id": other} for other in row["others"].split())]
-            label = {"primary": row["primary"], "findings": findings, "ambiguous": row["ambiguous"] == "yes"}
-            batches.setdefault(row["batch"], {})[f"{row['repository']}/{row['path']}"] = label
+    for listed in PUBLIC:
+        with listed.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t"):
+                if row.get("kind") == "console":
+                    continue  # a file among others; score it with `diag analyze`
+                others = (row.get("others") or row.get("other_findings") or "").split()
+                findings = [{"id": row["primary"]}, *({"id": other.partition(":")[0]} for other in others)]
+                label = {"primary": row["primary"], "findings": findings, "ambiguous": row["ambiguous"] == "yes"}
+                batch = row.get("batch") or f"5, {row['sample']}"
+                batches.setdefault(batch, {})[f"{row['repository']}/{row['path']}"] = label
     rows = []
     for batch, labels in batches.items():
-        here = {name: label for name, label in labels.items() if (copies / name / "results.csv").is_file()}
+        here = {name: label for name, label in labels.items() if any((copies / name).glob("results.[ct][sx][vt]"))}
         primaries, healthy = score_runs(copies, here, without=_BULK)
         absent = tuple(f"{name}: no copy" for name in labels if name not in here)
         primaries.missed += absent
@@ -156,7 +161,7 @@ def main() -> int:
     parser.add_argument("bench", nargs="?", type=Path, default=BENCH, help="folder with cases/ and runs/")
     parser.add_argument("--cases", type=Path, metavar="DIR", help="only the cases of this folder")
     parser.add_argument("--unseen", action="store_true", help="only the cases of tests/cases_unseen")
-    parser.add_argument("--public", type=Path, metavar="COPIES", help="only the runs of tests/data/runs_public.tsv")
+    parser.add_argument("--public", type=Path, metavar="COPIES", help="only the runs of tests/data/runs_public*.tsv")
     given = parser.parse_args()
     bench: Path = given.bench
     rows: list[tuple[str, Score]] = []

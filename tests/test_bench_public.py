@@ -15,24 +15,40 @@ FINDINGS = {
 }
 
 
-def test_the_list_names_commits_and_known_findings() -> None:
-    with PUBLIC.open(encoding="utf-8", newline="") as file:
+@pytest.mark.parametrize("listed", PUBLIC, ids=lambda path: path.stem)
+def test_the_list_names_commits_and_known_findings(listed: Path) -> None:
+    with listed.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert len({(row["repository"], row["path"]) for row in rows}) == len(rows) > 100
     for row in rows:
         assert re.fullmatch(r"[\w.-]+/[\w.-]+", row["repository"]), row
         assert re.fullmatch(r"[0-9a-f]{40}", row["commit"]), row
-        assert {row["primary"], *row["others"].split()} <= FINDINGS, row
+        others = (row.get("others") or row.get("other_findings") or "").split()
+        assert {row["primary"], *(other.partition(":")[0] for other in others)} <= FINDINGS, row
         assert row["ambiguous"] in {"yes", "no"}, row
 
 
-def test_copies_are_scored_and_absent_ones_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    header = "batch\trepository\tcommit\tpath\tprimary\tothers\tambiguous\n"
-    known = f"one\towner/there\t{'0' * 40}\truns/train\ttrain.incomplete\ttrain.undertrained\tno\n"
-    absent = f"one\towner/away\t{'0' * 40}\truns/train\ttrain.converged_ok\t\tno\n"
+OLD = (
+    "batch\trepository\tcommit\tpath\tprimary\tothers\tambiguous\n",
+    "one\towner/{name}\t{commit}\truns/train\t{primary}\ttrain.undertrained\tno\n",
+)
+NEW = (
+    "repository\tcommit\tpath\tkind\tprimary\tother_findings\tambiguous\tsample\treading\n",
+    "owner/{name}\t{commit}\truns/train\tdetect\t{primary}\ttrain.undertrained:low\tno\tfirst\twhy\n",
+)
+
+
+@pytest.mark.parametrize(("header", "line"), [OLD, NEW])
+def test_copies_are_scored_and_absent_ones_are_told(
+    header: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = line.format(name="there", commit="0" * 40, primary="train.incomplete")
+    absent = line.format(name="away", commit="0" * 40, primary="train.converged_ok")
+    if header == NEW[0]:
+        absent += known.replace("detect", "console").replace("there", "log")
     listed = tmp_path / "runs.tsv"
     listed.write_text(header + known + absent, encoding="utf-8")
-    monkeypatch.setattr(bench_diagnosis, "PUBLIC", listed)
+    monkeypatch.setattr(bench_diagnosis, "PUBLIC", (listed,))
     run = tmp_path / "copies/owner/there/runs/train"
     run.mkdir(parents=True)
     rows = "".join(f"{i},{2 - i / 20},{i / 50}\n" for i in range(1, 9))

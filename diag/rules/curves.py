@@ -54,6 +54,7 @@ def undertrained(
     noise_factor: float = 2.0,
     long_gain: float = 0.10,
     val_slack: float = 0.02,
+    val_still: float = 0.005,
     all_found: float = 0.97,
     end_gain: float = 0.025,
     end_val: float = 0.02,
@@ -70,10 +71,11 @@ def undertrained(
     tenth. noise_factor: the gain exceeds two standard errors. long_gain: a fifth of a run of at most short_epochs is a
     handful of epochs; so much more than in its third fifth is a rise, too (few_gain in at most few_epochs, where a
     fifth is two). val_slack: a validation loss that rises by less leaves a gain of medium_gain standing (objectness and
-    RT-DETR's class loss drift up while scores rise). Of fewer than min_epochs epochs each has to be better than the one
-    before; one or two that were all that was asked for lie within the warm-up of three, whatever they show. end_gain: a
-    run of at most short_epochs that is best in its last rows, while its validation loss (where there is one) still
-    falls by end_val, is low from this gain on: the rate ran out before the curves did.
+    RT-DETR's class loss drift up while scores rise); val_still: so little is standing still. Of fewer than min_epochs
+    epochs each has to be better than the one before; one or two that were all that was asked for lie within the warm-up
+    of three, whatever they show. end_gain: a run of at most short_epochs that is best in its last rows, while its
+    validation loss (where there is one) still falls by end_val, is low from this gain on: the rate ran out before the
+    curves did.
     all_found: from this mAP50 of every head on only the fit of the outlines still improves, which is info (own
     recordings of healthy short runs; mAP50 above 0.9 counts as excellent); so is an accuracy with half of that error.
     """
@@ -106,7 +108,7 @@ def undertrained(
     ends = short and gain >= max(end_gain, noise) and (curves.val_gain >= end_val or not told)
     if not late or not (gain >= max(min_gain, noise) or rose or few or ends):
         return None
-    if curves.val_gain < (-val_slack if gain >= medium_gain else 0):
+    if curves.val_gain < (-val_slack if gain >= medium_gain else -val_still):
         return None
     strong = gain >= medium_gain or (short and gain >= short_gain)
     begun = "start" if barely else "few" if few else None

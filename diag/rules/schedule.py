@@ -26,12 +26,14 @@ def lr0_ignored(
     factor: float = 1.5,
     medium_factor: float = 3.0,
     high_factor: float = 10.0,
+    low_score: float = 0.3,
 ) -> Verdict:
     """optimizer=auto overrides lr0: the LR column shows another learning rate than was asked for.
 
     Only a lr0 that somebody chose counts (given on the command line, or not the default 0.01). factor: the largest
     LR of the weights differs from it by this much: low; medium from medium_factor on, high from high_factor on.
-    The factors are proposals. Reported in ultralytics#8400.
+    low_score: a run that ends there or above, and near its best, was not harmed: low where it would be medium. The
+    factors are proposals. Reported in ultralytics#8400.
     """
     if str(args.get("optimizer", "auto")).lower() != "auto":
         return None
@@ -51,8 +53,17 @@ def lr0_ignored(
             Source(curves.file, curves.line(curves.lr.index(real) + 1)),
             *sources(console, ("optimizer_auto",), limit=1),
         ),
-        severity=Severity.HIGH if ratio >= high_factor else Severity.MEDIUM if ratio >= medium_factor else Severity.LOW,
+        severity=Severity.HIGH
+        if ratio >= high_factor
+        else Severity.MEDIUM
+        if ratio >= medium_factor and not _unharmed(curves, low_score)
+        else Severity.LOW,
     )
+
+
+def _unharmed(curves: Curves | None, low_score: float) -> bool:
+    """The run ended at a fair score near its best."""
+    return curves is not None and curves.last >= max(low_score, 0.9 * curves.best)
 
 
 @rule("train.lr0_ignored@log", Severity.HIGH)
@@ -65,12 +76,13 @@ def lr0_ignored_log(
     factor: float = 1.5,
     medium_factor: float = 3.0,
     high_factor: float = 10.0,
+    low_score: float = 0.3,
 ) -> Verdict:
     """optimizer=auto overrides lr0: Ultralytics says so, and which rate it chose instead (ultralytics#8400, #22782).
 
     Only where no LR column tells it better, and for a lr0 that is not the default 0.01. Releases before 8.0.19x do not
     say so: there the rate of the `optimizer:` line differs from that of the arguments (#3629: 0.1 and 0.001429).
-    factor, medium_factor, high_factor: as for train.lr0_ignored; without the chosen rate it is medium.
+    factor, medium_factor, high_factor, low_score: as for train.lr0_ignored; without the chosen rate it is medium.
     """
     said = sources(console, ("optimizer_auto",), limit=1)
     found = re.search(r"ignoring \W{0,2}(?:lr0?)=(\d*\.?\d+(?:e-?\d+)?)", said[0].text) if said else None
@@ -95,7 +107,7 @@ def lr0_ignored_log(
         severity=Severity.HIGH
         if ratio >= high_factor
         else Severity.MEDIUM
-        if ratio >= medium_factor or not real
+        if (ratio >= medium_factor and not _unharmed(curves, low_score)) or not real
         else Severity.LOW,
     )
 
