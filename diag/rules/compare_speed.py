@@ -105,7 +105,7 @@ def val_postproc(console: Console, *, min_ms: float = 20.0, min_share: float = 0
     "speed.loader_bound@telemetry",
     Severity.HIGH,
     explained_by=("speed.storage_remote", "speed.storage_slow", "speed.loader_single_core",
-                  "speed.cpu_oversubscription", "speed.ram_cache_swapping",
+                  "speed.cpu_oversubscription", "hw.cpu_quota", "speed.ram_cache_swapping",
                   "speed.worker_respawn", "speed.decode_bound", "speed.augment_bound",
                   "env.torch_cpu", "speed.val_dominates", "speed.val_postproc_cpu"),
 )  # fmt: skip

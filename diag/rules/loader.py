@@ -25,6 +25,7 @@ from diag.rules.facts import on_cpu, whole
         "speed.loader_single_core",
         "speed.ram_cache_swapping",
         "speed.cpu_oversubscription",
+        "hw.cpu_quota",
         "speed.worker_respawn",
         "env.torch_cpu",
     ),
