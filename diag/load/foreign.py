@@ -31,7 +31,7 @@ from diag.model.run import Epoch, Epochs, TrainArgs
 T = TypeVar("T")
 Read = Callable[[Path, Callable[[Path], T]], T | None]
 _LOGS = {".log", ".out", ".err", ".ipynb"}
-_LABEL = re.compile(r"^\s*-?\d+(?:\.0+)?(?:\s+-?\d*\.?\d+(?:[eE][+-]?\d+)?){4,}\s*$")
+_LABEL = re.compile(r"^\s*-?\d+(?:\.0+)?(?:\s+-?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?){4,}\s*$")
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:[ =]+(?!--)(\S+))?")
 _WORD = re.compile(r"(?:^|[\s,;])([a-z_][a-z0-9_]*)=([^\s,;]+)")
 _V5 = {"img": "imgsz", "img_size": "imgsz", "batch_size": "batch", "weights": "model", "cache_images": "cache"}

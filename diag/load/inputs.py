@@ -6,6 +6,7 @@ import gzip
 import lzma
 import shutil
 import stat
+import struct
 import sys
 import tarfile
 import tempfile
@@ -109,7 +110,7 @@ def unpacked(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
 
 _BROKEN = (
     zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError, RuntimeError, OSError, ValueError,
-    zlib.error, lzma.LZMAError,
+    zlib.error, lzma.LZMAError, struct.error, IndexError, OverflowError,
 )  # fmt: skip
 
 
@@ -244,7 +245,7 @@ def _unzip(path: Path, out: Path, budget: _Budget) -> None:
     with zipfile.ZipFile(path) as archive:
         for member in _few(archive.infolist(), budget):
             link = stat.S_ISLNK(member.external_attr >> 16)
-            if member.is_dir() or link:
+            if member.filename.endswith("/") or link:  # `is_dir` fails at a member without a name
                 continue
             if target := _target(member.filename, out, budget.skipped):
                 with archive.open(member) as source:

@@ -25,7 +25,7 @@ _BAR_BEGUN = r"\d%(?:\||\s?[\u2500-\u259f])[^\]]*$"
 """Compiled where it is needed, which is seldom: a wide range of characters takes a millisecond."""
 _BAR_ENDS = re.compile(r"[^\s\]][^\]]{0,79}(?:it/s|s/it)|[^\s\]][^\]]{0,40}\|? ?\d+/\d+ ")
 """A bar that a line begins and the next one ends."""
-_REST = re.compile(r"\s*(?:\d+\.?\d*\s*){1,4}")
+_REST = re.compile(r"\s*\d+(?:\.\d*)?(?:\s+\d+(?:\.\d*)?){0,3}\s*")
 """The end of a row of figures."""
 _HAN = "[\u4e00-\u9fff]"
 _LINES = re.compile(r"\r\n|\n|\r(?=\r\n)")

@@ -145,6 +145,6 @@ def _epoch_part(column: str) -> str:
 
 
 def _finite(cell: str) -> float | None:
-    found = re.match(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)", cell)
+    found = re.match(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)", cell)
     value = float(found[1]) if found else math.nan
     return value if math.isfinite(value) else None

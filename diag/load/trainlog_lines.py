@@ -14,7 +14,7 @@ from diag.load.streams import joined
 from diag.load.words import arguments
 from diag.model.foreign import ImageCache, LogEpoch, Scan, TrainLog
 
-_NUM = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf)"
+_NUM = r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|nan|inf)"
 _EPOCH = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])\s+((?:{_NUM}\s+)+?)(\d+)\s*:", re.I)
 _EPOCH_BARE = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])((?:\s+{_NUM})+)\s*:?", re.I)
 _ALL = re.compile(rf"(?:^|\s)all((?:\s+{_NUM})+)\s*$", re.I)
@@ -26,9 +26,10 @@ _ARGS = re.compile(r"(?:engine[\\/]trainer|train|hyperparameters): (?=[\w-]+=)(.
 _CACHE = re.compile(r"Caching images \((\d+(?:\.\d+)?) ?GB ?(\w*)\)", re.I)
 _TRANSFER = re.compile(r"Transferred (\d+)/(\d+) items")
 _OPT = re.compile(r"optimizer:\W*(\w+)\(lr=([\d.eE+-]+)")
-_AUTOBATCH = re.compile(r"^\s*\d{4,}\s+\d*\.?\d+\s+(\d*\.?\d+)\s+\d*\.?\d+\s+\d*\.?\d+\s+\(")
+_SIMPLE = r"(?:\d+(?:\.\d+)?|\.\d+)"
+_AUTOBATCH = re.compile(rf"^\s*\d{{4,}}\s+{_SIMPLE}\s+({_SIMPLE})\s+{_SIMPLE}\s+{_SIMPLE}\s+\(")
 _START = re.compile(r"Starting training for (\d+) epochs", re.I)
-_DONE = re.compile(r"(\d+) epochs completed in (\d*\.?\d+) hours", re.I)
+_DONE = re.compile(r"(\d+) epochs completed in (\d+(?:\.\d+)?|\.\d+) hours", re.I)
 _EARLY = re.compile(r"(?:Training stopped|Stopping training) early as no improvement", re.I)
 _CLOCKED = (
     rb"[^\w\n]{0,2}(?:\d{4}-\d\d-\d\d[ t])?(\d\d):(\d\d):(\d\d)\b[^\s|]{0,12}[ \t]*\|?[ \t]*"

@@ -29,7 +29,7 @@ def report_dict(report: Report, evidence: Evidence) -> dict[str, Any]:
         "device": evidence.device,
         "run": _run(evidence),
     }
-    if evidence.peers is not None:
+    if evidence.peers is not None and len(evidence.peers.runs) > 1:  # of two folders one may be unreadable
         rows = [{"what": d.what, "values": d.values} for d in evidence.peers.differences]
         document["compare"] = {"runs": list(evidence.peers.runs), "differences": rows, "outcomes": report.outcomes}
     result: dict[str, Any] = plain(document)

@@ -75,16 +75,15 @@ def test_a_hang_in_the_first_fetch_of_an_epoch_is_seen_soon(watch: Watch, tmp_pa
     step = "for _ in range(20):\n        step()\n"
     assert step in TRAINER
     watched = watch(TRAINER.replace(step, step + "    recorder.epoch_start(1, 8)\n"), DIAG_STALL_S="2")
-    begun = time.monotonic()
     stall = watched.mark("stall")
-    assert time.monotonic() - begun < 30  # 4 to 6 s; ten times the limit it was once
+    assert stall["idle_s"] < 20  # 4 to 6 s; ten times the limit, so 20, it was once
     assert stall["in_batch"] is False
     watched.until(lambda: "worker_loop" in (tmp_path / "stall.txt").read_text())
 
 
 def test_a_hung_trainer_is_ended_if_that_is_wished(watch: Watch, tmp_path: Path) -> None:
     watched = watch(TRAINER, DIAG_STALL_S="3", DIAG_STALL_ABORT="1")
-    assert watched.child.wait(60) == -signal.SIGKILL
+    assert watched.child.wait(120) == -signal.SIGKILL
     assert watched.mark("end") == {"how": "gone", "oom_kills": 0, "stalled": True}
     assert not (tmp_path / "trace/stalled").exists()
     stalls = read_stalls(tmp_path / "trace/counters.jsonl")
@@ -125,6 +124,7 @@ def test_the_containers_health_check_tells_a_hang(tmp_path: Path) -> None:
     trace = tmp_path / "runs/r1/trace"
     trace.mkdir(parents=True)
     started.touch()
+    os.utime(started, (time.time() - 60,) * 2)
 
     def ask() -> tuple[int, str]:
         env = {**os.environ, "WORKSPACE": str(tmp_path)}
@@ -132,7 +132,6 @@ def test_the_containers_health_check_tells_a_hang(tmp_path: Path) -> None:
         return done.returncode, done.stdout
 
     assert ask() == (0, "")
-    time.sleep(0.02)
     (trace / "stalled").write_text("no step for 61 s\n")
     assert ask() == (1, "hangs: no step for 61 s\n")
     os.utime(trace / "stalled", (1, 1))  # left by a container before this one

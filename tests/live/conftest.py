@@ -1,8 +1,10 @@
 """Runs that grow while they are watched."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +65,38 @@ class Growing:
             "exit_cause": {"kind": kind, "code": 0 if kind == "finished" else None},
         }
         (self.path / "run.json").write_text(json.dumps(record))
+
+
+class Looks:
+    """Counts the looks of a watching in this process: who writes waits for them instead of sleeping."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from diag.live import loop
+
+        self.begun = 0
+        look = loop.take_look
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.begun += 1
+            return look(*args, **kwargs)
+
+        monkeypatch.setattr(loop, "take_look", counted)
+        monkeypatch.setattr(loop, "MIN_GAP_S", 0.1)
+        monkeypatch.setattr(loop, "MAX_SHARE", 1.0)
+        monkeypatch.setattr(loop, "_POLL_S", 0.1)
+
+    def told(self) -> None:
+        """Wait until what is written by now was looked at and told: the look after the next one has begun."""
+        wanted, until = self.begun + 2, time.monotonic() + 120
+        while self.begun < wanted:
+            assert time.monotonic() < until, "no look in two minutes"
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    """Looks that follow each other at once, and can be waited for."""
+    return Looks(monkeypatch)
 
 
 @pytest.fixture

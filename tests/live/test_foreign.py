@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from diag.cli import main
-from tests.live.conftest import HEAD, row
+from tests.live.conftest import HEAD, Looks, row
 
 HEADER = (
     "Ultralytics 8.3.0 Python-3.11.9 torch-2.5.0 CUDA:0 (NVIDIA L4, 22491MiB)\n"
@@ -56,13 +56,21 @@ def _watch(
     return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+def _age(*files: Path) -> None:
+    """Nothing was written for an hour: longer than any patience."""
+    for file in files:
+        os.utime(file, (time.time() - 3600,) * 2)
+
+
 def _found(events: list[dict[str, Any]]) -> dict[str, int]:
     ids = [e["finding"]["id"] for e in events if e["event"] == "finding" and not e["explained"]]
     return {id: ids.count(id) for id in ids}
 
 
 @pytest.mark.parametrize("folder", [True, False], ids=["folder", "log alone"])
-def test_a_nan_is_told_once_with_its_epoch(tmp_path: Path, folder: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_nan_is_told_once_with_its_epoch(
+    tmp_path: Path, folder: bool, looks: Looks, capsys: pytest.CaptureFixture[str]
+) -> None:
     log, csv = tmp_path / "train_console.log", tmp_path / "results.csv"
     log.write_text(HEADER)
     if folder:
@@ -71,14 +79,16 @@ def test_a_nan_is_told_once_with_its_epoch(tmp_path: Path, folder: bool, capsys:
 
     def grow() -> None:
         for number in range(1, 7):
-            time.sleep(0.35)
+            looks.told()
             with log.open("a") as file:
                 file.write(epoch(number, "nan" if number >= 4 else ""))
             if folder:
                 with csv.open("a") as file:
                     file.write(row(number, loss=float("nan") if number >= 4 else 2.0 - number / 10) + "\n")
+        looks.told()
+        _age(log, *([csv] if folder else []))
 
-    code, events = _watch(tmp_path if folder else log, grow, capsys, "--patience", "2")
+    code, events = _watch(tmp_path if folder else log, grow, capsys, "--patience", "300")
     assert code == 1
     found = _found(events)
     assert found["num.nan_loss"] == 1
@@ -88,20 +98,22 @@ def test_a_nan_is_told_once_with_its_epoch(tmp_path: Path, folder: bool, capsys:
     assert not {id for id in found if id.startswith("num.")} - {"num.nan_loss"}
 
 
-def test_an_end_without_memory_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_end_without_memory_is_told_once(tmp_path: Path, looks: Looks, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "run.log"
     log.write_text(HEADER)
 
     def grow() -> None:
         for number in range(1, 4):
-            time.sleep(0.3)
+            looks.told()
             with log.open("a") as file:
                 file.write(epoch(number))
-        time.sleep(0.3)
+        looks.told()
         with log.open("a") as file:
             file.write(epoch(4)[:300] + OOM)
+        looks.told()
+        _age(log)
 
-    code, events = _watch(log, grow, capsys, "--patience", "2")
+    code, events = _watch(log, grow, capsys, "--patience", "300")
     found = _found(events)
     assert code == 1
     assert sum(count for id, count in found.items() if id.startswith("mem.gpu_oom")) == 1
@@ -109,12 +121,19 @@ def test_an_end_without_memory_is_told_once(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_silence_is_told_once_before_patience_ends(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, looks: Looks, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("diag.live.state.SILENT_S", 1.0)
     log = tmp_path / "run.log"
     log.write_text(HEADER + epoch(1) + epoch(2))
-    code, events = _watch(log, lambda: None, capsys, "--patience", "3")
+    os.utime(log, (time.time() - 2,) * 2)
+
+    def later() -> None:
+        looks.told()
+        looks.told()
+        _age(log)
+
+    code, events = _watch(log, later, capsys, "--patience", "300")
     assert code == 0
     assert [e["event"] for e in events].count("silent") == 1
     assert next(e for e in events if e["event"] == "silent")["quiet_s"] >= 1.0
@@ -133,18 +152,20 @@ def test_a_long_epoch_is_no_silence(tmp_path: Path) -> None:
         assert (state.living, state.silent) == (True, silent)
 
 
-def test_plain_lines_tell_the_cause_and_not_its_symptoms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_lines_tell_the_cause_and_not_its_symptoms(
+    tmp_path: Path, looks: Looks, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = tmp_path / "run.log"
     log.write_text(HEADER + "".join(epoch(n, "nan" if n > 4 else "") for n in range(1, 8)))
 
     def grow() -> None:
-        time.sleep(0.6)
+        looks.told()
         with log.open("a") as file:
             file.write(epoch(8, "nan") + "\n8 epochs completed in 0.1 hours.\n")
 
     thread = threading.Thread(target=grow)
     thread.start()
-    main(["watch", str(log), "--interval", "0.2", "--patience", "2"])
+    main(["watch", str(log), "--interval", "0.2", "--patience", "300"])
     thread.join()
     said = capsys.readouterr().out.partition("Findings")[0]
     assert said.count("(num.nan_loss)") == 1

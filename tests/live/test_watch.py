@@ -17,17 +17,13 @@ from typing import Any
 import pytest
 
 from diag.cli import main
-from tests.live.conftest import Growing, row, step
+from tests.live.conftest import Growing, Looks, row, step
 from tests.processes import ended
 
 QUICK = ["--interval", "0.2"]
 
 
-@pytest.fixture(autouse=True)
-def _no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diag.live.loop.MIN_GAP_S", 0.1)
-    monkeypatch.setattr("diag.live.loop.MAX_SHARE", 1.0)
-    monkeypatch.setattr("diag.live.loop._POLL_S", 0.1)
+pytestmark = pytest.mark.usefixtures("looks")
 
 
 def _watch(path: Path, capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, list[dict[str, Any]]]:
@@ -36,20 +32,20 @@ def _watch(path: Path, capsys: pytest.CaptureFixture[str], *args: str) -> tuple[
 
 
 def test_each_change_is_told_once_and_the_end_ends_it(
-    growing: Callable[..., Growing], capsys: pytest.CaptureFixture[str]
+    growing: Callable[..., Growing], looks: Looks, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = growing(epochs=3)
 
     def train() -> None:
         run.add("trace/rank0.jsonl", *(step(n) for n in range(40)))
-        time.sleep(1)
+        looks.told()
         run.rows(row(1))
         run.add("trace/rank0.jsonl", *(step(n, wait_ms=80, epoch=1) for n in range(40, 200)))
-        time.sleep(1)
+        looks.told()
         run.rows(row(2, loss=1.8, score=0.2), row(3, loss=1.6, score=0.3))
         run.end()
 
-    thread = threading.Thread(target=train)
+    thread, began = threading.Thread(target=train), time.monotonic()
     thread.start()
     code, events = _watch(run.path, capsys)
     thread.join()
@@ -62,7 +58,7 @@ def test_each_change_is_told_once_and_the_end_ends_it(
     assert found[0]["finding"]["severity"] == "high"
     assert found[0]["finding"]["title"].startswith("Loader-bound")
     assert found[0]["first_seen"]["epoch"] in {1, None, 2}
-    assert 0.5 < found[0]["first_seen"]["elapsed_s"] < 30
+    assert 0 < found[0]["first_seen"]["elapsed_s"] <= time.monotonic() - began
     assert events[-1]["exit_cause"]["kind"] == "finished"
     assert events[-1]["verdict"] == "fail"
     assert events[-1]["looks"] >= 3
@@ -70,15 +66,15 @@ def test_each_change_is_told_once_and_the_end_ends_it(
 
 
 def test_a_finding_that_goes_is_said_to_be_gone(
-    growing: Callable[..., Growing], capsys: pytest.CaptureFixture[str]
+    growing: Callable[..., Growing], looks: Looks, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = growing(epochs=3)
     run.add("trace/rank0.jsonl", *(step(n, wait_ms=80) for n in range(40)))
 
     def train() -> None:
-        time.sleep(1)
+        looks.told()
         run.add("trace/rank0.jsonl", *(step(n, wait_ms=1) for n in range(40, 2000)))
-        time.sleep(1)
+        looks.told()
         run.end()
 
     thread = threading.Thread(target=train)

@@ -6,14 +6,13 @@
 # ruff: noqa: E501 # a table of parsers
 
 import json
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from diag.codec import decode_json
 from diag.engine import evaluate
@@ -52,12 +51,11 @@ from diag.render import console, jsonfile, markdown
 from diag.rules import load_rules
 from diag.rules.listing_facts import class_folders, hashes, listing, lists, sizes
 from diag.stages.progress import read_progress
+from tests.fuzzing import QUICK_OR_FULL, examples
 from tests.load import mutations
 from tests.load.conftest import CSV
 from tests.load.mutations import mutated, read_cases
 
-FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
-COUNT = 10_000 if FULL else 100
 QUIET = (UnreadableError, InputError, RecursionError)
 """What a reader may raise: `_Reader.read` of diag/load/run.py turns each into a named skip."""
 
@@ -176,10 +174,8 @@ PARSERS: dict[str, tuple[Callable[[bytes], Any], list[bytes]]] = {
     "data.json": (_json(Dataset), [json.dumps(DATASET).encode()]),
     "profile.json": (_json(Profile), [b'{"steps": 3, "device": "cpu", "step_s": 0.1, "operators": [], "layers": []}']),
 }  # fmt: skip
-_few = settings(
-    max_examples=COUNT, deadline=None, derandomize=not FULL, database=None, suppress_health_check=list(HealthCheck)
-)
-_folders = settings(_few, max_examples=10_000 if FULL else 40)
+_few = settings(QUICK_OR_FULL, max_examples=examples(100))
+_folders = settings(QUICK_OR_FULL, max_examples=examples(40))
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -250,7 +246,7 @@ def test_a_run_with_a_broken_file_is_judged(name: str, tmp_path: Path) -> None:
         (tmp_path / other).parent.mkdir(exist_ok=True)
         (tmp_path / other).write_bytes(seeds[0])
 
-    @settings(_few, max_examples=10_000 if FULL else 10)
+    @settings(_few, max_examples=examples(10))
     @given(data=mutated(FILES[name]))
     def check(data: bytes) -> None:
         (tmp_path / name).write_bytes(data)

@@ -104,3 +104,13 @@ def test_an_error_names_what_was_given(tmp_path: Path) -> None:
     path = _zip(tmp_path / "a.zip", **{"README.png": "x"})
     with pytest.raises(InputError, match=r"a\.zip: no file of a training run"):
         load_run(path)
+
+
+def test_a_zip_whose_member_has_no_name_is_read_without_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("Q", "x")
+        archive.writestr("run/train.log", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    path.write_bytes(path.read_bytes().replace(b"Q", b"\0"))  # a name ends at its first zero byte
+    evidence = load_run(path)
+    assert evidence.console is not None and evidence.console.lines

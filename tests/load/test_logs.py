@@ -16,6 +16,7 @@ from diag.load.labels import parse_labels
 from diag.load.notes import parse_notes
 from diag.load.tables import parse_results_txt, parse_table
 from diag.model.evidence import Evidence
+from tests.fuzzing import examples
 
 TQDM = (
     "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n"
@@ -147,7 +148,7 @@ NOISE = st.text(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(NOISE)
 def test_noise_never_ends_in_a_traceback(text: str) -> None:
     for made in (TQDM + text, text + RICH, text):
@@ -162,7 +163,7 @@ def test_noise_never_ends_in_a_traceback(text: str) -> None:
         assert not evaluate(evidence).crashed
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.binary(max_size=300))
 def test_bytes_never_end_in_a_traceback(data: bytes) -> None:
     text = data.decode("utf-8", "replace")

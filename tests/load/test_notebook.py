@@ -17,6 +17,7 @@ from diag.errors import InputError
 from diag.load.notebook import looks_like_notebook, read_notebook
 from diag.load.read import UnreadableError
 from diag.load.run import load_run
+from tests.fuzzing import examples
 
 HEAD = "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n"
 BANNER = "Ultralytics 8.3.40 🚀 Python-3.11.11 torch-2.6.0+cu124 CUDA:0 (Tesla T4, 15095MiB)\n"
@@ -222,7 +223,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(JSON)
 def test_no_json_breaks_it(tmp_path_factory: pytest.TempPathFactory, made: Any) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz.ipynb"

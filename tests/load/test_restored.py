@@ -423,6 +423,8 @@ def test_a_screenshot_is_named(tmp_path: Path) -> None:
         b"\n".join(b"x" * 80 for _ in range(20_000)),
         b" " * 2_000_000 + b"a",
         b"100% " + b"?" * 500_000,
+        b"a,b\n" + b"1" * 200_000 + b"x,2\n3,4\n5,6\n7,8\n9,1\n2,3\n",
+        b"Epoch gpu_mem\n" + b"x" * 80 + b"\n" + b"1" * 100_000 + b"x\n",
         b"| " + b"a" * 200_000 + b" | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n",
         b"a" * 200_000 + b";b\n1;2\n3;4\n",
         b"$ cat " + b"a/" * 100_000 + b"b.txt",
