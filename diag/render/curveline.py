@@ -39,7 +39,7 @@ def _score(curves: Curves, lang: str, escape: Escape) -> dict[str, object]:
     known = math.isfinite(fifty)
     band = next((name for least, name in BANDS if fifty > least), "weak") if known else ""
     return {
-        "case": "fifty" if known else None,
+        "case": "none" if not curves.best > 0 else "fifty" if known else None,
         "metric": escape(clean(curves.metric_name)),
         "best": curves.best,
         "fifty": fifty if known else None,

@@ -61,9 +61,11 @@ def story(finding: Finding, lang: str, *, escape: Escape = str, old: bool = Fals
 
 def severity(finding: Finding, report: Report, lang: str) -> str:
     """How grave a finding is; where its symptoms are graver, so is the verdict, and that is said."""
-    worst = max(
-        (f for f in report.findings if f.id in finding.explains), key=lambda f: f.severity.rank, default=finding
-    )
+    told: set[str] = set()  # a symptom of two causes is named under the first
+    for cause in report.findings[: report.findings.index(finding)]:
+        told |= set(cause.explains)
+    symptoms = [f for f in report.findings if f.id in finding.explains and f.id not in told]
+    worst = max(symptoms, key=lambda f: f.severity.rank, default=finding)
     own = text(lang, "ui", finding.severity)
     if worst.severity.rank <= finding.severity.rank:
         return own

@@ -382,7 +382,11 @@ def not_learning(
             "lr": lr,
             "metric": curves.metric_name,
         },
-        fixes=(Fix("labels"), *from_pretrained(args), Fix("more_steps", {"epochs": 100, "nbs": 16})),
+        fixes=(
+            Fix("labels"),
+            *from_pretrained(args),
+            Fix("more_steps", {"epochs": max(100, 3 * curves.trained), "nbs": 16}),
+        ),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
     )
 

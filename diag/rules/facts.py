@@ -19,7 +19,8 @@ _CARD = re.compile(
 """A card as people write it in a line of their own words (`GPU: GTX 1650, 4 GB`)."""
 YOLOV5_ARGS = frozenset({"noautoanchor", "image_weights", "bbox_interval", "artifact_alias", "local_rank", "hyp"})
 """Arguments that only the older repositories have."""
-_OFFICIAL = re.compile(r"(?:.*/)?(yolo\w{1,20}(?:-\w{2,4})?)\.yaml")
+_OFFICIAL = re.compile(r"(?:.*[/\\])?(yolo(?:v\d{1,2}|\d{1,2}))([a-z]?)(-(?:seg|pose|obb|cls))?\.yaml")
+"""A model of Ultralytics: family, scale (n where none is given, as the library assumes), task."""
 
 
 def asked_cpu(args: TrainArgs | None) -> bool:
@@ -73,7 +74,7 @@ def from_scratch(args: TrainArgs | None) -> bool:
 def pretrained(args: TrainArgs | None) -> dict[str, Value]:
     """The argument that starts from pretrained weights: `model=yolo11n.pt` for `yolo11n.yaml`, else pretrained=True."""
     found = _OFFICIAL.fullmatch(str(args.get("model", ""))) if args else None
-    return {"model": f"{found[1]}.pt"} if found else {"pretrained": True}
+    return {"model": f"{found[1]}{found[2] or 'n'}{found[3] or ''}.pt"} if found else {"pretrained": True}
 
 
 def from_pretrained(args: TrainArgs | None) -> tuple[Fix, ...]:

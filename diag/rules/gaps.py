@@ -206,7 +206,7 @@ def mask_gap(
     )
 
 
-@rule("train.pose_gap", Severity.MEDIUM)
+@rule("train.pose_gap", Severity.MEDIUM, explained_by=("num.mps_bad_loss",))
 def pose_gap(
     curves: Curves, *, min_epochs: int = 5, medium: float = 0.6, low: float = 0.75, min_box: float = 0.1
 ) -> Verdict:

@@ -16,6 +16,13 @@ from diag.stats import mean
 DEFAULT_LR0 = 0.01
 
 
+def _named(lr0: float, *, usual: float = 0.01, high: float = 2.0) -> Fix:
+    """Name an optimizer that heeds lr0; a rate of more than `high` times the usual one of SGD is not advised."""
+    if lr0 > high * usual:
+        return Fix("name_usual", {"optimizer": "SGD", "lr0": usual})
+    return Fix("name_optimizer", {"optimizer": "SGD" if lr0 >= 0.005 else "AdamW", "lr0": lr0})
+
+
 @rule("train.lr0_ignored", Severity.HIGH)
 def lr0_ignored(
     curves: Curves,
@@ -48,7 +55,7 @@ def lr0_ignored(
         return None
     return Hit(
         values={"lr0": float(lr0), "real": real, "ratio": ratio},
-        fixes=(Fix("name_optimizer", {"optimizer": "SGD" if lr0 >= 0.005 else "AdamW", "lr0": float(lr0)}),),
+        fixes=(_named(float(lr0)),),
         evidence=(
             Source(curves.file, curves.line(curves.lr.index(real) + 1)),
             *sources(console, ("optimizer_auto",), limit=1),
@@ -102,7 +109,7 @@ def lr0_ignored_log(
         return None
     return Hit(
         values={"case": "known" if real else None, "lr0": lr0, "real": real, "ratio": ratio},
-        fixes=(Fix("name_optimizer", {"optimizer": "SGD" if lr0 >= 0.005 else "AdamW", "lr0": lr0}),),
+        fixes=(_named(lr0),),
         evidence=said,
         severity=Severity.HIGH
         if ratio >= high_factor

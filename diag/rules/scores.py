@@ -7,7 +7,7 @@ from diag.model.curves import Curves
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
-from diag.rules.facts import own_weights
+from diag.rules.facts import from_pretrained, own_weights
 from diag.stats import finite, mean
 
 _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.collapse", "train.incomplete")
@@ -15,7 +15,13 @@ _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.colla
 
 @rule("train.underfit", Severity.MEDIUM, explained_by=_UNLEARNED)
 def underfit(
-    curves: Curves, *, min_epochs: int = 40, max_pr: float = 0.3, max_ratio: float = 1.35, min_score: float = 0.02
+    curves: Curves,
+    args: TrainArgs | None,
+    *,
+    min_epochs: int = 40,
+    max_pr: float = 0.3,
+    max_ratio: float = 1.35,
+    min_score: float = 0.02,
 ) -> Verdict:
     """Training and validation losses stay high together, precision and recall low.
 
@@ -33,7 +39,7 @@ def underfit(
         return None
     return Hit(
         values={"precision": precision, "recall": recall, "ratio": ratio, "epochs": curves.rows},
-        fixes=(Fix("pretrained", {"pretrained": True}), Fix("larger_model"), Fix("more_data")),
+        fixes=(*from_pretrained(args), Fix("larger_model"), Fix("more_data")),
         evidence=(Source(curves.file, curves.line(curves.rows)),),
     )
 

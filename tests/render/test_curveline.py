@@ -20,6 +20,12 @@ def test_bands(fifty: str, band: str) -> None:
     assert told == [f"Best mAP50-95 0.500 (mAP50 {float(fifty):.3f}, {band}) in epoch 20, 20 epochs in the file"]
 
 
+def test_a_score_that_is_zero_throughout_has_no_best_epoch() -> None:
+    zero = {"metrics/mAP50-95(B)": "0 x3", "metrics/mAP50(B)": "0 x3"}
+    assert lines(zero) == ["No mAP50-95 above 0 in 3 epochs of the file"]
+    assert lines(zero, "zh")[0].endswith("mAP50-95 始终为 0")
+
+
 def test_losses_and_rate() -> None:
     told = lines({
         "metrics/mAP50-95(B)": "0.1>0.5 x20", "train/box_loss": "2 x10, 1 x10", "train/cls_loss": "0 x20",

@@ -40,6 +40,16 @@ def test_nothing_is_added_where_the_cause_is_as_grave() -> None:
     assert report.findings[0].id == "num.nan_loss" and "its symptoms" not in words
 
 
+def test_a_symptom_of_two_causes_counts_with_the_one_that_names_it() -> None:
+    curves = {"train/box_loss": "nan x41", "metrics/mAP50-95(B)": "0 x41", "metrics/mAP50(B)": "0 x41"}
+    rates = {"lr/pg0": "0.00001>0.0005 x26, 0.0005>0.0003 x15"}
+    args = {"task": "detect", "epochs": 50, "batch": 16, "warmup_epochs": 3.0, "model": "yolo11n.pt"}
+    report, words = told({"curves": {**curves, **rates}, "args": args})
+    graver = {f.id for f in report.findings if "train.not_learning" in f.explains}
+    assert graver >= {"num.nan_loss", "train.warmup_too_long"}
+    assert "medium · train.warmup_too_long" in words
+
+
 def test_nobody_is_told_to_go_on_with_weights_that_learned_nothing() -> None:
     """Losses of exactly 0 on MPS: the weights are worth nothing, so the end of the run is a symptom."""
     log = "Ultralytics 8.3.0 Python-3.11.5 torch-2.3.0 MPS (Apple M2)"
