@@ -232,6 +232,7 @@ class DataYaml:
     val: str = ""
     kpt_shape: tuple[int, ...] = ()
     flip_idx: tuple[int, ...] = ()
+    kpt_names: tuple[str, ...] = ()
     root: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)  # of each key at the margin
 
@@ -270,6 +271,8 @@ class LabelFiles:
     """Polygons that enclose nothing."""
     box_first: int = 0
     """Rows that hold x y w h before the points of their polygon."""
+    obb_flat: int = 0
+    """Upright boxes (class and four numbers) where the task is obb."""
     obb_crossed: int = 0
     obb_collapsed: int = 0
     """Oriented boxes (task obb) with crossed corners, and without area."""

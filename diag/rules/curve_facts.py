@@ -15,6 +15,11 @@ def rises_throughout(curves: Curves, *, min_epochs: int = 3) -> bool:
     return curves.rows >= min_epochs and up and down
 
 
+def ends_in_nan(curves: Curves) -> bool:
+    """A training loss is no number in the last row: what the score does then says nothing of the training."""
+    return any(bool(v) and not math.isfinite(v[-1]) for v in curves.train.values())
+
+
 def recovers(curves: Curves, *, crash: float = 0.5, regained: float = 0.5) -> bool:
     """The score fell below `crash` of its smoothed best and has regained so much of that fall: a crash that heals."""
     smoothed = smooth(curves.score)
