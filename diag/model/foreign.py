@@ -78,11 +78,28 @@ class ImageCache:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """A validation outside of the epochs of a training: of best.pt at its end, or by val.py, test.py, `yolo val`."""
+
+    file: str
+    line: int
+    score50: float
+    images: int | None = None
+    instances: int | None = None
+    said: str = ""
+    """The command or the words before it; empty for a log that holds nothing but the result."""
+    size: int | None = None
+    export: str = ""
+    """The format of the weights where they were exported."""
+
+
+@dataclass(frozen=True)
 class TrainLog:
     """What a console log tells of the training in it; the longest run of the file is judged."""
 
     file: str = "console.log"
     epochs: tuple[LogEpoch, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
     parts: tuple[LogEpoch, ...] = ()
     """Progress lines of unfinished epochs, in file order."""
     scans: tuple[Scan, ...] = ()
