@@ -35,6 +35,8 @@ UNSEEN_ROWS = (
     ("bundles, second", "by[7-9]*"),
     ("bundles, third", "bt*"),
     ("excerpts", "be*"),
+    ("training side", "cd*"),
+    ("training side, quiet", "cs*"),
     ("unseen, machine", "a[yz][0-4]*"),
     ("unseen, machine 2", "ay[56]*"),
     ("unseen, machine 3", "az[67]*"),

@@ -230,7 +230,8 @@ def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Con
     kept = [(c, t) for c, t in logs if c.lines or t.epochs or t.scans or t.parts or t.caches or t.args]
     if not kept:
         return evidence.console, evidence.log
-    main, log = next(((c, t) for c, t in kept if t.epochs), kept[0])
+    trained = [(c, t) for c, t in kept if any(e.planned or e.losses for e in t.epochs)]
+    main, log = next(((c, t) for c, t in [*trained, *kept] if t.epochs), kept[0])
     others = [(c, t) for c, t in kept if c.file != main.file]
     log = _continued(log, [t for _, t in others])
     lines = (*main.lines, *(replace(line, file=c.file) for c, _ in others for line in c.lines))
@@ -243,7 +244,8 @@ def _join(evidence: Evidence, logs: list[tuple[Console, TrainLog]]) -> tuple[Con
     if died is not None and not log.oom_phase:
         log = replace(log, oom_phase=died.oom_phase, ended=died.ended, parts=(*log.parts, *died.parts))
     rows = next((made for _, t in others if (made := both_streams(log.epochs, t.epochs))), log.epochs)
-    return joined, replace(log, scans=scans, versions=tuple(versions), epochs=rows)
+    evaluations = tuple(e for _, t in [(main, log), *others] for e in t.evaluations)
+    return joined, replace(log, scans=scans, versions=tuple(versions), epochs=rows, evaluations=evaluations)
 
 
 def _continued(log: TrainLog, others: list[TrainLog]) -> TrainLog:

@@ -85,6 +85,7 @@ _PATTERNS = {
     "class_oob": r"Label class \d+ exceeds|exceeds nc=|exceeds dataset class count|Target classes exceed model classes",
     "device_assert": r"device-side assert triggered|Assertion .{0,60}index out of bounds|Target \d+ is out of bounds",
     "mixed_labels": r"Box and segment counts should be equal|labels mix segment and detection rows",
+    "wrong_task": r"(?:segment|OBB) dataset incorrectly formatted or is not an? (?:segment|OBB) dataset",
     "class_folders": r"requires \d+ classes, not \d+",
     "no_labels": r"No labels found|No valid images found|WARNING.{0,12}no labels"
     r"|All labels empty in |No labels in .{1,200}Can not train",
@@ -165,6 +166,7 @@ _WORDS = {
     "class_oob": "exceed",
     "device_assert": "assert target",
     "mixed_labels": "segment",
+    "wrong_task": "incorrectly",
     "class_folders": "classes",
     "no_labels": "no\\slabels no\\svalid all\\slabels",
     "no_images": "images\\sfound images\\snot missing\\spath exist split=",

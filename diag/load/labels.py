@@ -51,6 +51,7 @@ def parse_data_yaml(text: str, *, name: str = "data.yaml") -> DataYaml:
         val=_path(raw.get("val")),
         kpt_shape=_ints(raw.get("kpt_shape")),
         flip_idx=_ints(raw.get("flip_idx")),
+        kpt_names=_words(raw.get("kpt_names")),
         root=_path(raw.get("path")),
         lines={m[1]: n for n, line in enumerate(text.splitlines(), 1) if (m := _KEY.match(line))},
     )
@@ -58,6 +59,12 @@ def parse_data_yaml(text: str, *, name: str = "data.yaml") -> DataYaml:
 
 def _path(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value) if value is not None else ""
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    """Names of keypoints: a list, or a list for each class."""
+    first = next(iter(value.values()), None) if isinstance(value, dict) else value
+    return tuple(str(v) for v in first[:1000]) if isinstance(first, list) else ()
 
 
 def _ints(value: Any) -> tuple[int, ...]:
@@ -160,6 +167,8 @@ class _Audit:
 
     def box(self, where: str, row: Row, line: str) -> None:
         x, y, w, h = row[1:5]
+        if self.task == "obb" and len(row) == 5:
+            self.seen("obb_flat", where, "a box without corners", line)
         if w <= 0 or h <= 0:
             self.problem("zero_area", where, f"width {w:g}, height {h:g}")
         elif max(w, h) < 0.005:

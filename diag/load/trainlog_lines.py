@@ -8,11 +8,13 @@ from typing import Any
 
 from diag.load.banner import banner
 from diag.load.bars import Bar, bar
+from diag.load.evaluations import WORDS as EVALUATION_WORDS
+from diag.load.evaluations import evaluation, mark
 from diag.load.read import bounded
 from diag.load.scans import scan
 from diag.load.streams import joined
 from diag.load.words import arguments
-from diag.model.foreign import ImageCache, LogEpoch, Scan, TrainLog
+from diag.model.foreign import Evaluation, ImageCache, LogEpoch, Scan, TrainLog
 
 _NUM = r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|nan|inf)"
 _EPOCH = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])\s+((?:{_NUM}\s+)+?)(\d+)\s*:", re.I)
@@ -42,6 +44,7 @@ _WANTED_LINES = re.compile(rb"^(?:%s)?%s" % (_CLOCKED, _ROWS), re.M)
 WORDS: tuple[bytes, ...] = (
     b"scanning", b"caching", b"transferred", b"starting", b"completed", b"optimizer", b"ultralytics", b"yolo",
     b"engine", b"weights=", b"early as no", b" all  ", b"hyperparameters", b"out of memory",
+    *EVALUATION_WORDS,
 )  # fmt: skip
 """A lower-case line with one of these may be of use to `LogParser.feed`, whatever its numbers are."""
 _NAMES = {
@@ -96,6 +99,9 @@ class LogParser:
         self.run_ends: list[str] = [""]
         self.run_facts: list[dict[str, Any]] = [{}]
         self.next_facts: dict[str, Any] = {}
+        self.evaluations: list[Evaluation] = []
+        self.said = ""
+        """What was said of an evaluation since the last epoch."""
         self.head = "M"
         """The second head of a validation table: M for masks, P for poses, by its header."""
 
@@ -184,7 +190,7 @@ class LogParser:
         size = values.get("size", values.get("img_size"))
         drawn = bar(line[found.end() :])
         self._close()
-        self.headed = False
+        self.headed, self.said = False, ""
         row = LogEpoch(
             epoch=int(found[1]),
             planned=int(found[2]),
@@ -205,6 +211,8 @@ class LogParser:
     def _metrics(self, cells: str, number: int = 0) -> None:
         values = [bounded(float(n)) for n in cells.split()]
         names = _METRICS.get(len(values))
+        if self.said and len(values) > 2 and names is not None:
+            self._evaluation(values, number)
         if names is None or (self.open is not None and self.open.metrics):
             return  # the re-validation of best.pt, or another program's table
         counts_whole = all(math.isfinite(v) and v == int(v) for v in values[:2])
@@ -222,6 +230,14 @@ class LogParser:
             self.open = LogEpoch(0, 0, number)  # a log that holds nothing but the result
         counts = (_whole(values[0]), _whole(values[1])) if len(values) > 2 else (None, None)
         self.open = replace(self.open, metrics=metrics, val_images=counts[0], val_instances=counts[1])
+
+    def _evaluation(self, values: list[float], number: int) -> None:
+        """A row after words that announce an evaluation."""
+        if len(self.evaluations) < _MAX_ROWS and all(not v > 1.001 for v in values[2:]):
+            metrics = dict(zip(_BOX, values[2:6], strict=True))
+            row = LogEpoch(0, 0, number, metrics=metrics, val_images=_whole(values[0]), val_instances=_whole(values[1]))
+            self.evaluations.append(evaluation(self.file, number, self.said, row))
+        self.said = ""
 
     def _close(self) -> None:
         if self.open is None:
@@ -252,6 +268,7 @@ class LogParser:
         self.next_facts = {}
 
     def _other(self, number: int, line: str) -> None:
+        self.said = mark(self.said, line)
         if "out of memory" in line.lower() and "TensorBoard" not in line:
             over = self.run_ends[-1] == "completed"  # what is left is the validation of best.pt
             in_val = over or (self.val_bar is not None and self.val_bar.done < self.val_bar.total)
@@ -331,6 +348,9 @@ class LogParser:
         # A banner that another one followed before a training began is that of another program (notebooks, terminals).
         used = dict.fromkeys(f["version"] for f in (*self.run_facts, self.next_facts) if "version" in f)
         machine = {k: v for k, v in self.run_facts[judged].items() if k != "version"}
+        alone = rows[0] if len(rows) == 1 and not (rows[0].planned or rows[0].losses) else None
+        if alone is not None and not self.evaluations:
+            self.evaluations = [evaluation(self.file, alone.line, "", alone)]
         complete = bool(rows) and rows[-1].epoch + (rows[0].epoch == 0) >= rows[-1].planned > 0
         ended = self.run_ends[judged] or ("completed" if complete else "")
         if not ended and not any(self.run_ends):
@@ -347,6 +367,7 @@ class LogParser:
         return TrainLog(
             file=self.file,
             epochs=next((made for run in runs if (made := joined(rows, run))), tuple(rows)),
+            evaluations=tuple(self.evaluations),
             parts=tuple(self.parts),
             scans=tuple({(s.split, s.path): s for s in scans}.values()),
             optimizer=optimizer[-1][1] if optimizer else "",

@@ -78,11 +78,28 @@ class ImageCache:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """A validation outside of the epochs of a training: of best.pt at its end, or by val.py, test.py, `yolo val`."""
+
+    file: str
+    line: int
+    score50: float
+    images: int | None = None
+    instances: int | None = None
+    said: str = ""
+    """The command or the words before it; empty for a log that holds nothing but the result."""
+    size: int | None = None
+    export: str = ""
+    """The format of the weights where they were exported."""
+
+
+@dataclass(frozen=True)
 class TrainLog:
     """What a console log tells of the training in it; the longest run of the file is judged."""
 
     file: str = "console.log"
     epochs: tuple[LogEpoch, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
     parts: tuple[LogEpoch, ...] = ()
     """Progress lines of unfinished epochs, in file order."""
     scans: tuple[Scan, ...] = ()
@@ -233,6 +250,7 @@ class DataYaml:
     val: str = ""
     kpt_shape: tuple[int, ...] = ()
     flip_idx: tuple[int, ...] = ()
+    kpt_names: tuple[str, ...] = ()
     root: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)  # of each key at the margin
 
@@ -271,6 +289,8 @@ class LabelFiles:
     """Polygons that enclose nothing."""
     box_first: int = 0
     """Rows that hold x y w h before the points of their polygon."""
+    obb_flat: int = 0
+    """Upright boxes (class and four numbers) where the task is obb."""
     obb_crossed: int = 0
     obb_collapsed: int = 0
     """Oriented boxes (task obb) with crossed corners, and without area."""

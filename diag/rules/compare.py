@@ -140,14 +140,16 @@ def partial_transfer(
     max_share: float = 0.8,
     head: int = 12,
     low: float = 0.02,
+    few: float = 0.5,
 ) -> Verdict:
     """Only part of the pretrained weights was transferred, beyond the head that depends on the number of
 
     Classes. yolov12#159, ultralytics#7356: 93 % of the tensors can miss the layers that matter, which only another run
     of the same data shows that transferred more and scored more. Alone a count proves little: a change of classes costs
     6 to 12 tensors on three scales (head), on newer heads a seventh (logs of healthy runs: 448 of 499 for YOLO11n, 355
-    of 397 for YOLOv8n-pose, 606 of 708 for YOLO26n); so a fifth must be missing (max_share) and the early score be
-    about 0 as well (low).
+    of 397 for YOLOv8n-pose, 606 of 708 for YOLO26n); so a fifth must be missing (max_share) and the early score, of the
+    log or of the csv beside it, be about 0 as well (low). Without a score: no head of any release is half of the
+    tensors (few).
     """
     if log is None and peers is None:
         return Skip("no_evidence", {"missing": "log, peers"})
@@ -179,16 +181,33 @@ def partial_transfer(
     got, all_ = _transfer(log)
     if not all_ or log is None:
         return None
-    first = next((e.metrics[n] for e in log.epochs[:1] for n in _SCORES if n in e.metrics), None)
-    if got / all_ > max_share or all_ - got <= head or first is None or first > low or log.epochs[0].epoch > 1:
+    first = _first_score(log, curves)
+    if got / all_ > max_share or all_ - got <= head or (got / all_ > few if first is None else first > low):
         return None
     return Hit(
-        values={"got": got, "of": all_, "missing": all_ - got, "score": first},
+        values={
+            "case": "count" if first is None else None,
+            "got": got,
+            "of": all_,
+            "missing": all_ - got,
+            "score": first,
+        },
         fixes=(Fix("pt"), Fix("same_release")),
         evidence=(Source(log.file, next(iter(log.transferred_lines), None)),),
         confidence=Confidence.LOW,
         severity=Severity.MEDIUM,
     )
+
+
+def _first_score(log: TrainLog, curves: Curves | None) -> float | None:
+    """The score after the first epoch; None where neither the log nor the curves begin with it."""
+    if log.epochs:
+        scores = (e.metrics[n] for e in log.epochs[:1] for n in _SCORES if n in e.metrics)
+        return next(scores, None) if log.epochs[0].epoch <= 1 else math.inf
+    if curves is None:
+        return None
+    scores = (v for v in (curves.score50 or curves.score)[:1] if math.isfinite(v))
+    return math.inf if curves.excerpt else next(scores, None)
 
 
 def _transfer(log: TrainLog | None) -> tuple[int, int]:

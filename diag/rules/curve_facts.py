@@ -38,6 +38,11 @@ def beyond_chance(values: Sequence[float], change: float, *, window: int, factor
     return change > (factor + math.sqrt(2 * math.log(max(1.0, len(values) / window)))) * error
 
 
+def ends_in_nan(curves: Curves) -> bool:
+    """A training loss is no number in the last row: what the score does then says nothing of the training."""
+    return any(bool(v) and not math.isfinite(v[-1]) for v in curves.train.values())
+
+
 def recovers(curves: Curves, *, crash: float = 0.5, regained: float = 0.5) -> bool:
     """The score fell below `crash` of its smoothed best and has regained so much of that fall: a crash that heals."""
     smoothed = smooth(curves.score)

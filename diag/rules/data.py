@@ -85,7 +85,7 @@ def no_labels(
     return None
 
 
-@rule("data.missing_labels", Severity.HIGH, explained_by=("data.no_labels",))
+@rule("data.missing_labels", Severity.HIGH, explained_by=("data.no_labels", "data.path_mismatch"))
 def missing_labels(dataset: Dataset | None, log: TrainLog | None, *, max_share: float = 0.10) -> Verdict:
     """Many images lack a label file and train as background.
 
@@ -108,7 +108,11 @@ def missing_labels(dataset: Dataset | None, log: TrainLog | None, *, max_share: 
     )
 
 
-@rule("data.too_many_backgrounds", Severity.HIGH, explained_by=("data.no_labels", "data.missing_labels"))
+@rule(
+    "data.too_many_backgrounds",
+    Severity.HIGH,
+    explained_by=("data.no_labels", "data.missing_labels", "data.path_mismatch"),
+)
 def too_many_backgrounds(
     dataset: Dataset | None,
     log: TrainLog | None,

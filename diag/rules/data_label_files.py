@@ -78,14 +78,22 @@ def dup_same_bbox(labels: LabelFiles) -> Verdict:
     return _count(labels, labels.same_bbox, "box of another", (Fix("merge"),))
 
 
+def _wrong_task(console: Console | None, task: str) -> tuple[Source, ...]:
+    """Where the loss refuses the labels because they are of another task."""
+    return tuple(
+        s for s in sources(console, ("wrong_task",)) if f"not a {task}" in s.text or f"not an {task}" in s.text
+    )
+
+
 @rule("data.mixed_seg_box@foreign", Severity.CRITICAL)
 def mixed_seg_box(labels: LabelFiles | None, console: Console | None, args: TrainArgs | None) -> Verdict:
     """Box rows stand among polygon rows: the loader then drops all polygons and treats the set as boxes.
 
     For the task detect that is what is wanted anyway (ultralytics/data/dataset.py, get_labels: "only boxes will be
-    used"), as long as no single file mixes both: low. Reported in ultralytics#21620.
+    used"), as long as no single file mixes both: low. A set of boxes alone stops a segmentation with "is not a segment
+    dataset" (utils/loss.py). Reported in ultralytics#21620.
     """
-    said = sources(console, ("mixed_labels",))
+    said = (*sources(console, ("mixed_labels",)), *_wrong_task(console, "segment"))
     if labels is None and console is None:
         return Skip("no_evidence", {"missing": "labels, console"})
     mixed = labels is not None and labels.box_rows > 0 and labels.polygon_rows > 0 and labels.kpt_rows == 0
@@ -134,8 +142,22 @@ def polygon_invalid(labels: LabelFiles, *, few: float = 0.03) -> Verdict:
 
 
 @rule("data.obb_invalid@foreign", Severity.MEDIUM)
-def obb_invalid(labels: LabelFiles) -> Verdict:
-    """Oriented boxes whose corners cross or fall together: minAreaRect makes another box of them."""
+def obb_invalid(labels: LabelFiles | None, console: Console | None) -> Verdict:
+    """Oriented boxes whose corners cross or fall together: minAreaRect makes another box of them.
+
+    Or upright boxes of five columns where class and four corners belong; the loss refuses them with "is not a OBB
+    dataset" (ultralytics/utils/loss.py), so this is high.
+    """
+    said = _wrong_task(console, "OBB")
+    if said or (labels is not None and labels.obb_flat):
+        return Hit(
+            values={"case": "flat", "count": labels.obb_flat if labels else 0},
+            fixes=(Fix("convert"), Fix("detect")),
+            evidence=(*said[:1], *problems(labels, "without corners")),
+            severity=Severity.HIGH,
+        )
+    if labels is None:
+        return Skip("no_evidence", {"missing": "labels"})
     count = labels.obb_crossed + labels.obb_collapsed
     return _count(labels, count, "corners", (Fix("corners"),), of=labels.polygon_rows)
 
@@ -238,15 +260,31 @@ def kpt_out(labels: LabelFiles, *, min_far: float = 0.02) -> Verdict:
 def flip_idx(data: DataYaml, args: TrainArgs | None) -> Verdict:
     """Several keypoints and flip augmentation without flip_idx.
 
-    Left and right are mixed up, or Ultralytics switches flips off.
+    Left and right are mixed up, or Ultralytics switches flips off. A flip_idx that maps each point to itself does the
+    same where the points' names tell left from right (ultralytics#19619; without such names it may be meant, as in
+    tiger-pose.yaml), as does one that is no exchange of pairs.
     """
     if not data.kpt_shape:
         return Skip("no_keypoints")
     flips = [args.get(n, d) if args else d for n, d in (("fliplr", 0.5), ("flipud", 0.0))]
-    if data.flip_idx or data.kpt_shape[0] < 2 or not any(isinstance(v, (int, float)) and v > 0 for v in flips):
+    case = _flip_fault(data)
+    if case is None or data.kpt_shape[0] < 2 or not any(isinstance(v, (int, float)) and v > 0 for v in flips):
         return None
     return Hit(
-        values={"points": data.kpt_shape[0]},
+        values={"case": case or None, "points": data.kpt_shape[0]},
         fixes=(Fix("add"), Fix("no_flip", {"fliplr": 0.0})),
-        evidence=described(data, "kpt_shape"),
+        evidence=described(data, "flip_idx", "kpt_shape"),
     )
+
+
+def _flip_fault(data: DataYaml) -> str | None:
+    """What is wrong with flip_idx: empty when there is none, `same`, `invalid`; None when it may be right."""
+    flip, points = data.flip_idx, range(data.kpt_shape[0])
+    if not flip:
+        return ""
+    if sorted(flip) != list(points) or any(flip[flip[k]] != k for k in points):
+        return "invalid"
+    sides = {
+        side for name in data.kpt_names for side in ("left", "right") if side in re.split(r"[^a-z]+", name.lower())
+    }
+    return "same" if list(flip) == list(points) and len(sides) > 1 else None

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from diag.model.evidence import Console, Dataset
-from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
+from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Value, Verdict
 from diag.model.foreign import DataYaml, LabelFiles, Notes, Scan, Tables, TrainLog
 from diag.rules.base import rule
 from diag.rules.data_counts import left_out_few
@@ -31,20 +31,47 @@ def corrupt_images(console: Console, log: TrainLog | None, *, few_images: float 
     )
 
 
+_OTHER_TEXTS = r"(?:classes|labels?|train|val|valid|test|names|notes|obj|readme|requirements|license)\b"
+
+
+def _unlabelled(scan: Scan) -> int:
+    return scan.background + (scan.missing or 0)
+
+
+def _beside(notes: Notes | None) -> tuple[Source, ...]:
+    """Listed label files in a folder called images; lists and class names of annotation tools are none."""
+    return noted(notes, rf"(?:^|[/\\\s])images[/\\](?:[^\s/\\]+[/\\])*(?!{_OTHER_TEXTS})[^\s/\\]+\.txt\b")
+
+
 @rule("data.path_mismatch@foreign", Severity.CRITICAL)
 def path_mismatch(
-    console: Console | None, log: TrainLog | None, notes: Notes | None, data: DataYaml | None, dataset: Dataset | None
+    console: Console | None,
+    log: TrainLog | None,
+    notes: Notes | None,
+    data: DataYaml | None,
+    dataset: Dataset | None,
+    *,
+    min_share: float = 0.10,
 ) -> Verdict:
     """Labels are not found because of the folder layout.
 
     They are looked for by replacing the last /images/ of a path with /labels/. yolov5#13610, #11085: images are
-    read, not one label is, and either label files exist elsewhere or no image path has an images folder. Images that
-    are left out as corrupt had their labels read; and where the set was audited, the audit says.
+    read, not one label is, and either label files exist elsewhere or no image path has an images folder: also where
+    images/ is a link, since its resolved path counts (libreyolo#187). Where min_share of the pictures or more has no
+    label (more than the 0 to 10 % of backgrounds that Ultralytics advises) and label files are listed beside pictures
+    in a folder called images, it is those (ultralytics#21224). Images that are left out as corrupt had their labels
+    read; and where the set was audited, the audit says.
     """
     if dataset is not None:
         return None
     if console is None and log is None:
         return Skip("no_evidence", {"missing": "console, log"})
+    beside = _beside(notes)
+    scans = log.scans if log else ()
+    partly = next((s for s in scans if s.labelled and _unlabelled(s) >= min_share * s.total > 0), None)
+    if partly and beside:
+        values: dict[str, Value] = {"case": "beside", "images": _unlabelled(partly), "of": partly.total}
+        return Hit(values=values, fixes=(Fix("layout"), Fix("cache")), evidence=beside)
     bare = [s for s in log.scans if s.total and not s.labelled and s.background + (s.missing or 0)] if log else []
     said = sources(console, ("no_labels",))
     corrupt = any(s.total and s.corrupt > s.total / 2 for s in log.scans) if log else False
@@ -57,6 +84,10 @@ def path_mismatch(
     odd = odd or (
         bool(path) and not path.endswith(".txt") and "images" not in path.replace("\\", "/").split("/") and not images
     )
+    linked = tuple(s for s in noted(notes, r"\bimages/? +-> +\S+") if not re.search(r"-> +\S*\bimages\b", s.text))
+    if linked:
+        to: dict[str, Value] = {"case": "link", "images": bare[0].total if bare else None}
+        return Hit(values=to, fixes=(Fix("layout"), Fix("cache")), evidence=(*said[:1], *linked, *exist[:1]))
     if not exist and not odd:
         return None
     return Hit(

@@ -7,6 +7,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.rules.base import rule
 from diag.rules.facts import sources
+from diag.rules.label_facts import ignored
 
 
 @rule("data.no_images@log", Severity.CRITICAL)
@@ -28,13 +29,22 @@ def no_images(console: Console, log: TrainLog | None) -> Verdict:
     )
 
 
+_MARK = r"convert string to float: b?['\"](?:\\ufeff|\ufeff|\u00ef\u00bb\u00bf|\u9518|\\xef\\xbb\\xbf)"
+"""Why a row with a byte order mark is refused: as text, as it is, in cp1252, in gbk, as bytes."""
+
+
 @rule("data.encoding@log", Severity.MEDIUM)
 def encoding(console: Console) -> Verdict:
     """A yaml, list or label file is not in the encoding that Python reads it with (yolov5#1669, #13462, #5066).
 
-    On Windows in Chinese that is gbk: a file saved as UTF-8 with an emoji or Chinese text fails, and vice versa.
+    On Windows in Chinese that is gbk: a file saved as UTF-8 with an emoji or Chinese text fails, and vice versa. A byte
+    order mark at the start of a label file sticks to the class ("could not convert string to float: '\\ufeff0'", or as
+    gbk and cp1252 show it), so that the loader leaves out each image.
     """
     said = sources(console, ("bad_encoding",))
+    marked = ignored(console, _MARK)
+    if marked and not said:
+        return Hit(values={"case": "mark"}, fixes=(Fix("no_mark"),), evidence=marked[:3], severity=Severity.HIGH)
     if not said:
         return None
     found = re.search(r"'([\w-]{1,20})' codec", said[0].text)

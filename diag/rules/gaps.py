@@ -10,6 +10,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
+from diag.rules.curve_facts import ends_in_nan
 from diag.rules.facts import accumulated, open_ended
 from diag.stats import finite, mean, noise
 
@@ -152,6 +153,8 @@ def plateau(
     planned = args.get("epochs") if args else max((e.planned for e in log.epochs), default=0) if log else 0
     if isinstance(planned, int) and planned > curves.rows and (open_end := open_ended(curves, log)):
         return open_end
+    if ends_in_nan(curves):
+        return None  # the score stands still because nothing is learned any more
     fifth = max(2, round(curves.rows / 5))
     noise = noise_factor * curves.noise / curves.best / math.sqrt(fifth)
     if curves.gain >= max(max_gain, min(noise, 0.05)) or curves.last >= fair_score or curves.drop > 0.25:

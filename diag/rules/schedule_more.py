@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 from diag.model.curves import Curves
 from diag.model.evidence import Console
 from diag.model.finding import Fix, Hit, Severity, Skip, Source, Verdict
-from diag.model.foreign import Tables
+from diag.model.foreign import Tables, TrainLog
 from diag.model.run import RunRecord, TrainArgs
 from diag.rules.base import rule
 from diag.rules.ending import all_epochs, planned_epochs
@@ -15,6 +15,8 @@ from diag.rules.warmup import epoch_batches
 from diag.stats import finite
 
 _TINY = 1e-7
+_DEFAULT_WARMUP = 3.0
+"""warmup_epochs of ultralytics/cfg/default.yaml and of the hyp files of YOLOv5 and YOLOv7."""
 
 
 @rule("train.lr_stuck", Severity.HIGH)
@@ -175,6 +177,7 @@ def resume_fresh_lr(
     curves: Curves,
     args: TrainArgs | None,
     tables: Tables | None,
+    log: TrainLog | None,
     *,
     min_dip: float = 0.05,
     min_start: float = 0.3,
@@ -185,7 +188,9 @@ def resume_fresh_lr(
 
     yolov5#9331, ultralytics#14359. The weights are a last.pt or best.pt of an earlier run, resume is false, and
     the score of the first rows falls by min_dip from a start above min_start within so many rows; or the tail
-    of the earlier run shows a rate lower by factor. A run that ends above its first score has lost time only: low.
+    of the earlier run shows a rate lower by factor. Where the log of the earlier run, finished after another number of
+    epochs, is at hand, its last score is the start: the first epoch of the new run is behind it already
+    (ultralytics#1441). A run that ends above its first score has lost time only: low.
     """
     if args is None:
         return Skip("no_evidence", {"missing": "args"})
@@ -200,16 +205,18 @@ def resume_fresh_lr(
     if len(scores) < 3 or not lrs:
         return Skip("too_few_epochs", {"have": len(scores), "need": 3})
     before = min(tables.series(r"lr/?\w*0$|^lr") if tables else (), default=0.0)
+    earlier = _earlier(curves, planned_epochs(args), log)
+    first = max(scores[0], earlier)
     low = min(scores[1:])
-    dip = 1 - low / scores[0] if scores[0] > 0 else 0.0
-    if scores[0] < min_start or dip < min_dip or (before and max(lrs) < factor * before):
+    dip = 1 - low / first if first > 0 else 0.0
+    if first < min_start or dip < min_dip or (before and max(lrs) < factor * before):
         return None
     lr = float(f"{max(lrs) / 10:.1g}")
-    recovered = curves.rows > rows and curves.last > scores[0]
+    recovered = curves.rows > rows and curves.last > first
     return Hit(
         values={
-            "case": "recovered" if recovered else "before" if before else None,
-            "first": scores[0],
+            "case": "recovered" if recovered else "before" if before else "earlier" if earlier else None,
+            "first": first,
             "low": low,
             "lr": max(lrs),
             "before": before or None,
@@ -224,6 +231,17 @@ def resume_fresh_lr(
     )
 
 
+def _earlier(curves: Curves, planned: int | None, log: TrainLog | None) -> float:
+    """The last score of another, finished training whose log lies beside the curves; 0 without one."""
+    if log is None or log.file == curves.file or not log.epochs or planned is None:
+        return 0.0
+    last = log.epochs[-1]
+    if not last.planned or last.planned == planned or last.epoch + (log.epochs[0].epoch == 0) < last.planned:
+        return 0.0
+    same = {"metrics/mAP_0.5": "metrics/mAP50(B)", "metrics/mAP_0.5:0.95": "metrics/mAP50-95(B)"}
+    return next((v for e in reversed(log.epochs) if (v := e.metrics.get(same.get(curves.metric, curves.metric)))), 0.0)
+
+
 @rule("train.warmup_too_long", Severity.MEDIUM, explained_by=("data.no_labels",))
 def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.25, min_epochs: int = 10) -> Verdict:
     """Warm-up, at least 100 iterations, eats a large part of a short run on a small set.
@@ -231,7 +249,8 @@ def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.
     The learning rate peaks where warm-up ends. The batches of an epoch are read off its slope where the schedule is
     known; else w epochs of warm-up mean about 100 / w of them. min_share: of the planned run.
     max(round(warmup_epochs * nb), 100) iterations (ultralytics/engine/trainer.py). In half of 79 public runs the rate
-    peaks within 6 % of the run, in a tenth after half of it.
+    peaks within 6 % of the run, in a tenth after half of it. A peak where warmup_epochs puts it is what was asked for:
+    too long only where more than the default of 3 was asked for, and that is min_share of the run.
     """
     if curves.excerpt:
         return Skip("excerpt")
@@ -243,22 +262,28 @@ def warmup_long(curves: Curves, args: TrainArgs | None, *, min_share: float = 0.
     asked = float(asked) if isinstance(asked, (int, float)) else 3.0
     # Of a run that was cut short the warm-up need not be long; one that ended within its warm-up had nothing else.
     length = len(lrs) if top == len(lrs) else max(len(lrs), planned_epochs(args) or 0)
-    if top < min_share * length or top <= asked + 2 or max(lrs) <= 1.5 * lrs[0] or max(lrs) < _TINY:
+    wanted = top <= asked + 2
+    if wanted and not _DEFAULT_WARMUP < asked >= min_share * length:
+        return None
+    if top < min_share * length or max(lrs) <= 1.5 * lrs[0] or max(lrs) < _TINY:
         return None
     if any(rate < 0.9 * highest for rate, highest in zip(lrs[:top], accumulate(lrs[:top], max), strict=True)):
         return None  # it had decayed and was restarted: train.lr_restart
     batch = args.get("batch") if args else None
     per = epoch_batches(curves, args) or 100 / top
-    images = round(per * batch) if isinstance(batch, int) and batch > 0 else None
+    images = round(per * batch) if isinstance(batch, int) and batch > 0 and not wanted else None
     return Hit(
         values={
-            "case": "images" if images else None,
+            "case": "asked" if wanted else "images" if images else None,
+            "asked": asked,
             "rows": top,
             "epochs": curves.rows,
             "batches": per,
             "images": images,
         },
-        fixes=(Fix("more_epochs", {"epochs": max(300, 4 * top)}), Fix("no_warmup", {"warmup_epochs": 0})),
+        fixes=(Fix("less", {"warmup_epochs": _DEFAULT_WARMUP}),)
+        if wanted
+        else (Fix("more_epochs", {"epochs": max(300, 4 * top)}), Fix("no_warmup", {"warmup_epochs": 0})),
         evidence=(Source(curves.file, curves.line(top)),),
         severity=Severity.MEDIUM if curves.last < 0.3 else Severity.LOW,
     )

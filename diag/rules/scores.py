@@ -7,6 +7,7 @@ from diag.model.curves import Curves
 from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Verdict
 from diag.model.run import TrainArgs
 from diag.rules.base import rule
+from diag.rules.curve_facts import ends_in_nan
 from diag.rules.facts import from_pretrained, own_weights
 from diag.stats import finite, mean
 
@@ -159,7 +160,7 @@ def oscillation(curves: Curves, *, min_epochs: int = 15, noise: float = 0.05, me
     if not curves.best_at or curves.best < 0.05:
         return Skip("no_score")
     share = curves.noise / curves.best
-    if share < noise:
+    if share < noise or ends_in_nan(curves):
         return None
     values = finite(curves.score[-max(5, curves.rows // 3) :])
     return Hit(

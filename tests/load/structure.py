@@ -149,7 +149,9 @@ def _encoding(files: Files, rng: random.Random) -> None:
     name = _one(files, rng)
     half = len(files[name]) // 2 if rng.random() < 0.5 else 0
     head, text = files[name][:half], files[name][half:].decode("utf-8", "replace")
-    other = rng.choice(("utf-16", "utf-16-le", "utf-16-be", "utf-32", "gb18030", "shift_jis", "cp1252", "utf-7", "utf-8-sig"))
+    other = rng.choice(
+        ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "gb18030", "shift_jis", "cp1252", "utf-7", "utf-8-sig")
+    )
     files[name] = head + text.encode(other, "replace")
 
 

@@ -93,7 +93,9 @@ def test_a_changed_run_gets_an_answer(
     one()
 
 
-ROWS = "epoch,train/box_loss,metrics/mAP50-95(B),val/box_loss\n" + "".join(f"{n},{2 / n},0.{n}1,{2 / n}\n" for n in range(1, 9))
+ROWS = "epoch,train/box_loss,metrics/mAP50-95(B),val/box_loss\n" + "".join(
+    f"{n},{2 / n},0.{n}1,{2 / n}\n" for n in range(1, 9)
+)
 FOUND = {
     "an argument that is a mapping": {"args.yaml": b"epochs: 9\nrect: {a: 1}\nlrf: [0.1]\nresume: {}\nmosaic: {}\nfliplr: []\nscale: {b: 2}\n"},
     "one of two runs is unreadable": {"a/results.csv": ROWS.encode(), "a/args.yaml": b"epochs: 8\n", "b/results.csv": b"", "b/args.yaml": b"{}"},

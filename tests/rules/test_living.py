@@ -13,9 +13,9 @@ from diag.rules.living import AT_THE_END, FROM_SHARE
 FINDINGS = {rule.finding for rule in load_rules()}
 AT_ONCE = {
     # train.* that an argument, the log or one row already proves, or that harms from its first epoch on
-    "batch_too_small", "close_mosaic_step", "cls_val_loss_floor", "ddp_metrics_broken", "frozen_untrained",
-    "lr0_ignored", "lr_restart", "lr_stuck", "lr_too_low", "mixed_runs", "no_augmentation", "partial_transfer",
-    "rect_no_shuffle", "resume_fresh_lr", "resumed", "val_loss_placeholder",
+    "batch_too_small", "close_mosaic_step", "cls_val_loss_floor", "ddp_metrics_broken", "eval_mismatch",
+    "frozen_untrained", "lr0_ignored", "lr_restart", "lr_stuck", "lr_too_low", "mixed_runs", "no_augmentation",
+    "partial_transfer", "rect_no_shuffle", "resume_fresh_lr", "resumed", "val_loss_placeholder",
 }  # fmt: skip
 
 
