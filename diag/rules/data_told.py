@@ -7,7 +7,7 @@ from diag.model.finding import Confidence, Fix, Hit, Severity, Skip, Source, Ver
 from diag.model.foreign import TrainLog
 from diag.rules.base import rule
 from diag.rules.facts import sources
-from diag.rules.label_facts import ignored
+from diag.rules.label_facts import left_out
 
 
 @rule("data.no_images@log", Severity.CRITICAL)
@@ -42,7 +42,7 @@ def encoding(console: Console) -> Verdict:
     gbk and cp1252 show it), so that the loader leaves out each image.
     """
     said = sources(console, ("bad_encoding",))
-    marked = ignored(console, _MARK)
+    marked = tuple(said for said in left_out(console, "rows") if re.search(_MARK, said.text, re.IGNORECASE))
     if marked and not said:
         return Hit(values={"case": "mark"}, fixes=(Fix("no_mark"),), evidence=marked[:3], severity=Severity.HIGH)
     if not said:

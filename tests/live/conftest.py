@@ -71,10 +71,11 @@ class Looks:
     """Counts the looks of a watching in this process: who writes waits for them instead of sleeping."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from diag.live import look as looking
         from diag.live import loop
 
         self.begun = 0
-        look = loop.take_look
+        look = looking.take_look
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             self.begun += 1

@@ -14,13 +14,17 @@ _BENCH = Path(os.environ.get("DIAG_BENCH") or _TESTS.parents[1] / "shared" / "be
 MAX_FILE = 60_000
 """Of a longer file only so much is taken: a fuzz is for many inputs, not for long ones."""
 CELLS = (
-    b"", b"nan", b"inf", b"-inf", b"-1", b"-0.0", b"1e308", b"-1e308", b"1e999", b"1e-320", b"9" * 30, b"9" * 400, b"9" * 5000,
-    b"0x1F", b"1_000", b"1,5", b"None", b"null", b"true", b"-", b"#REF!", b"12 %", b"3.1G", b"\xd9\xa3", b"\xff", b'"', b"1e", b"--",
+    b"", b"nan", b"inf", b"-inf", b"-1", b"-0.0", b"1e308", b"-1e308", b"1e999", b"1e-320", b"9" * 30,
+    b"9" * 400, b"9" * 5000,
+    b"0x1F", b"1_000", b"1,5", b"None", b"null", b"true", b"-", b"#REF!", b"12 %", b"3.1G",
+    b"\xd9\xa3", b"\xff", b'"', b"1e", b"--",
     b"2026-13-45", b"99999-01-01T00:00:00Z", b"A" * 5000, b"[" * 2000, b"\0",
 )  # fmt: skip
 NAMES = (
-    "results.csv", "results.txt", "args.yaml", "opt.yaml", "hyp.yaml", "data.yaml", "console.log", "train.log", "nvidia-smi.txt",
-    "env.txt", "run.json", "health.json", "baseline.json", "check.json", "profile.json", "train.ipynb", "issue.md", "find.txt",
+    "results.csv", "results.txt", "args.yaml", "opt.yaml", "hyp.yaml", "data.yaml", "console.log",
+    "train.log", "nvidia-smi.txt",
+    "env.txt", "run.json", "health.json", "baseline.json", "check.json", "profile.json", "train.ipynb",
+    "issue.md", "find.txt",
     "trace/rank0.jsonl", "trace/counters.jsonl", "labels/train/a.txt", "metrics.csv", "train.out",
 )  # fmt: skip
 
@@ -40,7 +44,7 @@ def files_of(folder: Path) -> tuple[tuple[str, bytes], ...]:
 
 
 def changed(folder: Path, rng: random.Random) -> tuple[Files, str]:
-    """The files after a few changes, in a wrapping now and then; and the suffix of the archive to pack them in, or ''."""
+    """The files after a few changes, in a wrapping now and then; and the suffix of an archive for them, or ''."""
     files = dict(files_of(folder))
     if not files:
         return {}, ""
@@ -170,5 +174,6 @@ def _empty(files: Files, rng: random.Random) -> None:
 
 
 CHANGES: tuple[Callable[[Files, random.Random], None], ...] = (
-    _cut, _no_beginning, _lines, _lines, _columns, _columns, _cells, _cells, _bytes, _bytes, _long_line, _encoding, _names, _empty,
+    _cut, _no_beginning, _lines, _lines, _columns, _columns, _cells, _cells, _bytes, _bytes, _long_line, _encoding,
+    _names, _empty,
 )  # fmt: skip

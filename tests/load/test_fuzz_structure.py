@@ -96,10 +96,13 @@ def test_a_changed_run_gets_an_answer(
 ROWS = "epoch,train/box_loss,metrics/mAP50-95(B),val/box_loss\n" + "".join(
     f"{n},{2 / n},0.{n}1,{2 / n}\n" for n in range(1, 9)
 )
+LOG = b"".join(b"        %d/8         0G      1.5      1.2      0.9         12        640\n" % n for n in range(1, 9))
 FOUND = {
-    "an argument that is a mapping": {"args.yaml": b"epochs: 9\nrect: {a: 1}\nlrf: [0.1]\nresume: {}\nmosaic: {}\nfliplr: []\nscale: {b: 2}\n"},
-    "one of two runs is unreadable": {"a/results.csv": ROWS.encode(), "a/args.yaml": b"epochs: 8\n", "b/results.csv": b"", "b/args.yaml": b"{}"},
-}  # fmt: skip
+    "an argument that is a mapping": {
+        "args.yaml": b"epochs: 9\nrect: {a: 1}\nlrf: [0.1]\nresume: {}\nmosaic: {}\nfliplr: []\nscale: {b: 2}\n"
+    },
+    "one of two runs is unreadable": {"run_a/console.log": LOG, "run_b/console.log": b"{}"},
+}
 """What the fuzz has found, by its kind."""
 
 
