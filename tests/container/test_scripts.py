@@ -96,6 +96,7 @@ def test_waiting_is_told_after_two_seconds_and_every_five_whatever_seconds_a_loo
         docker() { :; }
         seconds=(1 2 3 4 6 7 8 9 11 12 14 16)
         sleep() { [ "${#seconds[@]}" -gt 0 ] || exit 0; SECONDS=${seconds[0]} seconds=("${seconds[@]:1}"); }
+        unset SECONDS  # a plain variable from now on: no second passes but these
         SECONDS=0
         announce ssh
     """

@@ -1,4 +1,4 @@
-"""Whole inputs of real runs and cases, changed in their structure: files, lines, columns, cells, encodings, wrappings."""
+"""Whole inputs of real runs and cases, changed in structure: files, lines, columns, cells, encodings, wrappings."""
 
 import os
 import random

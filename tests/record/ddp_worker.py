@@ -50,6 +50,7 @@ def main(data: str, slow_rank: int) -> None:
             "plots": False, "project": os.environ["DIAG_RUN_DIR"], "name": "ultralytics", "exist_ok": True, "seed": 0,
         }
     ).train()  # fmt: skip
+    distributed.barrier()  # gloo aborts a rank whose peer leaves while it still talks
     distributed.destroy_process_group()
 
 

@@ -127,4 +127,5 @@ def test_a_sleep_of_known_length_is_found_in_each_of_ten_places(slowed: tuple[Ru
     over["checkpoint"] = [a - b for a, b in zip(saved, took, strict=True)]
     assert len(over) == 10
     assert {place: times for place, times in over.items() if min(times) < 0} == {}
-    assert {place: times for place, times in over.items() if min(times) > ALLOWED_NS} == {}
+    allowed = {"checkpoint": 4 * ALLOWED_NS}  # three of them, and our own files are written in it
+    assert {place: times for place, times in over.items() if min(times) > allowed.get(place, ALLOWED_NS)} == {}
