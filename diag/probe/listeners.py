@@ -49,7 +49,7 @@ UNGUARDED_PORTS = {
     27017: "MongoDB",
     43800: "Aim",
 }
-"""Their default ports, by their own documentation."""
+"""The ports that they listen on unless told otherwise."""
 
 
 @dataclass(frozen=True)
