@@ -11,7 +11,7 @@ from diag.model.curves import Curves
 from diag.model.finding import Hit
 from diag.model.run import Epoch, Epochs
 from diag.rules.curve_facts import beyond_chance
-from diag.rules.curves import overfit
+from diag.rules.past_best import overfit
 
 NAMES = ("metrics/mAP50-95(B)", "metrics/mAP50(B)", "train/box_loss", "val/box_loss")
 SEEDS = 40
