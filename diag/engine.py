@@ -19,6 +19,8 @@ from diag.rules.outcome import outcomes, runs_of
 
 _VERDICT = "train.converged_ok"
 """Of remarks of the same weight the one on the whole curve comes before those on parts of it."""
+_HOW_FAR = "train.incomplete"
+"""Of findings of the same weight it comes last: where a run ended says nothing of why it is bad."""
 _LEARNED = 0.02
 """A best score below it is as good as none (train.not_learning's limit)."""
 _UNHARMED = {"finished", "running", "stopped"}
@@ -185,7 +187,7 @@ def _order(
     """Causes first, by severity, then confidence, headroom and how much they explain; their symptoms come after them.
 
     A cause ranks with the worst of what it explains: a low one that killed the run stands above a medium remark.
-    What is no fault (info) keeps its own rank.
+    What is no fault (info) keeps its own rank. How far a run got stands behind what its epochs say.
     """
     causes = {id: [c for c in explained_by.get(id, ()) if c in findings and _together(id, c, runs)] for id in findings}
     effects = {id: tuple(sorted(e for e in findings if id in causes[e])) for id in findings}
@@ -194,10 +196,11 @@ def _order(
         own = findings[id].severity.rank
         return max([own, *(rank(e, (*seen, id)) for e in effects[id] if own and e not in seen)])
 
-    def key(finding: Finding) -> tuple[bool, int, int, float, int, bool, str]:
+    def key(finding: Finding) -> tuple[bool, int, bool, int, float, int, bool, str]:
         return (
             bool(causes[finding.id]),
             -rank(finding.id),
+            finding.id == _HOW_FAR,
             -["low", "medium", "high"].index(finding.confidence),
             -(finding.headroom or 0.0),
             -len(effects[finding.id]),

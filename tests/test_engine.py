@@ -100,6 +100,13 @@ def test_order_is_severity_then_headroom_then_confidence() -> None:
     assert [f.id for f in evaluate(ARGS, rules=rules).findings] == ["raised", "much", "sure", "unsure", "low"]
 
 
+def test_how_far_a_run_got_stands_behind_what_its_epochs_say() -> None:
+    rules = [make("train.incomplete", Hit(headroom=0.9)), make("cause", Hit(confidence=Confidence.LOW))]
+    assert [f.id for f in evaluate(ARGS, rules=rules).findings] == ["cause", "train.incomplete"]
+    rules[1] = make("cause", Hit(), severity=Severity.LOW)
+    assert [f.id for f in evaluate(ARGS, rules=rules).findings] == ["train.incomplete", "cause"]
+
+
 def test_overrides_change_thresholds_severity_and_switch_off() -> None:
     rules = [make("a", lambda limit: Hit({"limit": limit})), make("b", Hit())]
     report = evaluate(ARGS, rules=rules, overrides={"a": {"limit": 3, "severity": "low"}, "b": {"enabled": False}})

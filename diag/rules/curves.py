@@ -35,6 +35,7 @@ _STOPPED = (
         "train.val_gap",
         "train.converged_ok",
         "train.lr_too_low",
+        "train.warmup_too_long",
     ),
 )
 def undertrained(

@@ -47,7 +47,8 @@ def eval_mismatch(
     padding and batch make a point or two (ultralytics#10149), a test set of its own some more. min_score: of the better
     one; below min_gap of difference nothing is said. The score lies outside the range of the last and the best epoch,
     and may be the better one only where no epoch is missing. Weights of the library or with another name, other splits,
-    and evaluations before the training are no comparison; a bare result beside it names no weights, so it is medium.
+    evaluations before the training and of a training whose log breaks off are no comparison; a bare result beside it
+    names no weights, so it is medium.
     """
     if not log.evaluations:
         return Skip("no_evaluation")
@@ -121,9 +122,10 @@ def _same(one: str, other: str) -> bool:
 
 
 def _trained(log: TrainLog, args: TrainArgs | None) -> _Reference | None:
-    """The last and the best score of the epochs."""
+    """The last and the best score of the epochs; none of a log that breaks off: what is tested may be of later ones."""
     rows = [e for e in log.epochs if e.planned and math.isfinite(e.metrics.get("metrics/mAP50(B)", math.nan))]
-    if not rows:
+    ends = log.ended in {"completed", "early_stop"} or (bool(rows) and rows[-1].epoch >= rows[-1].planned - 1)
+    if not rows or not ends:
         return None
     scores = [e.metrics["metrics/mAP50(B)"] for e in rows]
     asked = (args.get("imgsz") if args else None) or log.args.get("imgsz")

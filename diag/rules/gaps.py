@@ -26,6 +26,7 @@ _UNLEARNED = ("train.not_learning", "num.nan_loss", "data.no_labels", "num.colla
         "train.overfit",
         "num.collapse",
         "num.diverged",
+        "num.mps_bad_loss",
         "num.nan_loss",
         "num.lr_too_high",
     ),
