@@ -107,11 +107,10 @@ def public_runs(copies: Path) -> list[tuple[str, Score]]:
             for row in csv.DictReader(file, delimiter="\t"):
                 if row.get("kind") == "console":
                     continue  # a file among others; score it with `diag analyze`
-                others = (row.get("others") or row.get("other_findings") or "").split()
-                findings = [{"id": row["primary"]}, *({"id": other.partition(":")[0]} for other in others)]
+                others = (other.partition(":")[0] for other in row["others"].split())
+                findings = [{"id": id} for id in (row["primary"], *others)]
                 label = {"primary": row["primary"], "findings": findings, "ambiguous": row["ambiguous"] == "yes"}
-                batch = row.get("batch") or f"5, {row['sample']}"
-                batches.setdefault(batch, {})[f"{row['repository']}/{row['path']}"] = label
+                batches.setdefault(row["batch"], {})[f"{row['repository']}/{row['path']}"] = label
     rows = []
     for batch, labels in batches.items():
         here = {name: label for name, label in labels.items() if any((copies / name).glob("results.[ct][sx][vt]"))}

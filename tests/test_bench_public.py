@@ -23,7 +23,7 @@ def test_the_list_names_commits_and_known_findings(listed: Path) -> None:
     for row in rows:
         assert re.fullmatch(r"[\w.-]+/[\w.-]+", row["repository"]), row
         assert re.fullmatch(r"[0-9a-f]{40}", row["commit"]), row
-        others = (row.get("others") or row.get("other_findings") or "").split()
+        others = row["others"].split()
         assert {row["primary"], *(other.partition(":")[0] for other in others)} <= FINDINGS, row
         assert row["ambiguous"] in {"yes", "no"}, row
 
@@ -33,7 +33,7 @@ OLD = (
     "one\towner/{name}\t{commit}\truns/train\t{primary}\ttrain.undertrained\tno\n",
 )
 NEW = (
-    "repository\tcommit\tpath\tkind\tprimary\tother_findings\tambiguous\tsample\treading\n",
+    "repository\tcommit\tpath\tkind\tprimary\tothers\tambiguous\tbatch\treading\n",
     "owner/{name}\t{commit}\truns/train\tdetect\t{primary}\ttrain.undertrained:low\tno\tfirst\twhy\n",
 )
 
