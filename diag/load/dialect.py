@@ -6,11 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from diag.model.columns import NUMBER
+
 Grid = list[list[str]]
 _DELIMITERS = ",;\t|"
 _RULE = re.compile(r"[\s|+:=\-┌┬┐├┼┤└┴┘─═╔╦╗╠╬╣╚╩╝]+")
 _DECIMAL = re.compile(r"(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)")
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|nan|inf|-inf|NaN|None", re.I)
+_NUMBER = re.compile(rf"{NUMBER}|nan|inf|-inf|NaN|None", re.I)
 _NAME = re.compile(r"[A-Za-z_%][^\n]{0,120}")
 _MAX_ROWS = 200_000
 _MAX_COLUMNS = 500

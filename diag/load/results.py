@@ -7,9 +7,10 @@ from pathlib import Path
 
 from diag.load.dialect import delimiter, pointed
 from diag.load.read import UnreadableError, bounded, read_text
+from diag.model.columns import NUMBER
 from diag.model.run import Epoch, Epochs
 
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.I)
+_NUMBER = re.compile(rf"{NUMBER}|[+-]?(?:nan|inf|infinity)", re.I)
 _MAX_ROWS = 1_000_000
 _LATER = ("(M)", "(P)", "top5")
 """After boxes and top-1: what a rule finds first must not hang on the order of the columns."""

@@ -14,9 +14,10 @@ from diag.load.read import bounded
 from diag.load.scans import scan
 from diag.load.streams import joined
 from diag.load.words import arguments
+from diag.model.columns import NUMBER
 from diag.model.foreign import Evaluation, ImageCache, LogEpoch, Scan, TrainLog
 
-_NUM = r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|nan|inf)"
+_NUM = rf"(?:{NUMBER}|[+-]?(?:nan|inf))"
 _EPOCH = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])\s+((?:{_NUM}\s+)+?)(\d+)\s*:", re.I)
 _EPOCH_BARE = re.compile(rf"^\s*\W{{0,3}}(\d{{1,6}})/(\d{{1,6}})\s+(\d+(?:\.\d+)?)([GM])((?:\s+{_NUM})+)\s*:?", re.I)
 _ALL = re.compile(rf"(?:^|\s)all((?:\s+{_NUM})+)\s*$", re.I)

@@ -96,7 +96,9 @@ _QUANTITIES = (
     Quantity("total_s", r"(?:total_|train_|training_|run_)?(?:time|duration)|runtime", "time", bare=False),
 )  # fmt: skip
 _CELL = re.compile(r"[+-]?\d[\d.,]*(?:[eE][+-]?\d+)? ?(%|°?[A-Za-zµ]{1,7}(?:/s)?)")
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+"""A decimal number as programs print it; it never looks at a digit twice, however many there are."""
+_NUMBER = re.compile(NUMBER)
 
 
 def plain(column: str) -> tuple[str, str]:
