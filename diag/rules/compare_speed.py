@@ -1,7 +1,6 @@
 """speed.*: what two runs with and without an image cache, and a validation's own summary, say of the limit."""
 
 import re
-from collections.abc import Iterator
 from itertools import permutations
 from statistics import median
 
@@ -22,7 +21,10 @@ def enable_cache(peers: Peers, *, min_gain: float = 1.25) -> Verdict:
 
     min_gain: the limit of the loader's rules, as speed.loader_bound asks for a wait of 20 % (yolov5#6457: 80 to 20 s).
     """
-    for with_, cached, without, plain in cache_pairs(peers):
+    pairs = cache_pairs(peers)
+    if not pairs:
+        return Skip("nothing_to_compare")
+    for with_, cached, without, plain in pairs:
         fast, slow = epoch_time(cached), epoch_time(plain)
         if fast and slow and slow >= min_gain * fast:
             return Hit(
@@ -30,7 +32,7 @@ def enable_cache(peers: Peers, *, min_gain: float = 1.25) -> Verdict:
                 fixes=(Fix("ram", {"cache": "ram"}),),
                 evidence=(Source(with_), Source(without)),
             )
-    return None if any(True for _ in cache_pairs(peers)) else Skip("nothing_to_compare")
+    return None
 
 
 @rule("speed.gpu_bound@compared", Severity.INFO)
@@ -40,7 +42,10 @@ def gpu_bound(peers: Peers, *, within: float = 0.1, min_util: float = 90.0) -> V
     within: of the longer time (ultralytics#4010: 20 min either way). min_util: percent in the median of any of the two;
     without it the augmentation, which no cache saves, may be the limit.
     """
-    for a, cached, b, plain in cache_pairs(peers):
+    pairs = cache_pairs(peers)
+    if not pairs:
+        return Skip("nothing_to_compare")
+    for a, cached, b, plain in pairs:
         fast, slow = epoch_time(cached), epoch_time(plain)
         if not fast or not slow or abs(fast - slow) > within * max(fast, slow):
             continue
@@ -51,17 +56,16 @@ def gpu_bound(peers: Peers, *, within: float = 0.1, min_util: float = 90.0) -> V
                 fixes=(Fix("larger_batch"), Fix("smaller_model")),
                 evidence=(Source(a), Source(b)),
             )
-    return None if any(True for _ in cache_pairs(peers)) else Skip("nothing_to_compare")
+    return None
 
 
-def cache_pairs(peers: Peers) -> Iterator[tuple[str, Evidence, str, Evidence]]:
+def cache_pairs(peers: Peers) -> tuple[tuple[str, Evidence, str, Evidence], ...]:
     """Runs of which one caches images, and that differ in nothing else that sets the pace."""
-    for (a, one), (b, two) in permutations(peers.runs.items(), 2):
-        if not _caches(one) or _caches(two):
-            continue
-        if {k for k in _SAME if _value(one, k) != _value(two, k)}:
-            continue
-        yield a, one, b, two
+    return tuple(
+        (a, one, b, two)
+        for (a, one), (b, two) in permutations(peers.runs.items(), 2)
+        if _caches(one) and not _caches(two) and all(_value(one, k) == _value(two, k) for k in _SAME)
+    )
 
 
 def _caches(run: Evidence) -> bool:

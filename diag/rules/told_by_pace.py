@@ -23,7 +23,10 @@ def ram_cache_slower(peers: Peers, *, min_ratio: float = 1.5) -> Verdict:
     Reading memory is never slower than decoding a file, so what is read is no memory (yolov5#309: 1 h 18 against 20
     min). min_ratio: of the epochs' times; small differences are noise.
     """
-    for a, cached, b, plain in cache_pairs(peers):
+    pairs = cache_pairs(peers)
+    if not pairs:
+        return Skip("nothing_to_compare")
+    for a, cached, b, plain in pairs:
         slow, fast = epoch_time(cached), epoch_time(plain)
         if not ram_cache(cached.args, cached.log) or not slow or not fast or slow < min_ratio * fast:
             continue
@@ -33,7 +36,7 @@ def ram_cache_slower(peers: Peers, *, min_ratio: float = 1.5) -> Verdict:
             evidence=(Source(a), Source(b)),
             confidence=Confidence.MEDIUM,
         )
-    return None if any(True for _ in cache_pairs(peers)) else Skip("nothing_to_compare")
+    return None
 
 
 @rule("env.nccl_hang_p2p@compared", Severity.CRITICAL)
